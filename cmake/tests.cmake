@@ -1,0 +1,26 @@
+# The C++ tests: every tests/cpp/**/<name>_test.cc is a program and a CTest test of its own. What the
+# tests share lies in the other files of tests/cpp.
+
+file(GLOB_RECURSE TFC_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/*.cc")
+set(TFC_TEST_SHARED_SOURCES ${TFC_TEST_SOURCES})
+list(FILTER TFC_TEST_SOURCES INCLUDE REGEX "_test\\.cc$")
+list(FILTER TFC_TEST_SHARED_SOURCES EXCLUDE REGEX "_test\\.cc$")
+
+add_library(tfc_testing STATIC $<TARGET_OBJECTS:tf_collectives_objects> ${TFC_TEST_SHARED_SOURCES})
+target_include_directories(tfc_testing PUBLIC
+  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/cpp")
+target_link_libraries(tfc_testing PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+set_target_properties(tfc_testing PROPERTIES LINKER_LANGUAGE CXX)
+tfc_own_code(tfc_testing)
+
+foreach(source IN LISTS TFC_TEST_SOURCES)
+  file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}/tests/cpp" "${source}")
+  string(REGEX REPLACE "\\.cc$" "" name "${name}")
+  string(REPLACE "/" "." target "${name}")
+  add_executable(${target} "${source}")
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(${target} PRIVATE tfc_testing)
+  tfc_own_code(${target})
+  add_test(NAME ${target} COMMAND ${target})
+  set_tests_properties(${target} PROPERTIES TIMEOUT 120)
+endforeach()
