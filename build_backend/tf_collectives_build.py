@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import scikit_build_core.build as backend
+
 import target_tensorflow
 from first_error import FirstError
 from target_tensorflow import BuildError
