@@ -1,9 +1,14 @@
 # The TensorFlow to build for: TFC_TF_DIR is its package directory (.../site-packages/tensorflow)
 # and TFC_TF_VERSION its version. The build backend sets both; a plain CMake build asks Python.
 
-set(TFC_TF_DIR "$ENV{TFC_TF_DIR}" CACHE PATH "Directory of the tensorflow package")
-set(TFC_TF_VERSION "$ENV{TFC_TF_VERSION}" CACHE STRING "Version of that TensorFlow")
+set(TFC_TF_DIR "" CACHE PATH "Directory of the tensorflow package")
+set(TFC_TF_VERSION "" CACHE STRING "Version of that TensorFlow")
 
+# What the backend found goes before what an earlier configuration of this build directory used.
+if(DEFINED ENV{TFC_TF_DIR} AND DEFINED ENV{TFC_TF_VERSION})
+  set_property(CACHE TFC_TF_DIR PROPERTY VALUE "$ENV{TFC_TF_DIR}")
+  set_property(CACHE TFC_TF_VERSION PROPERTY VALUE "$ENV{TFC_TF_VERSION}")
+endif()
 if(NOT TFC_TF_DIR OR NOT TFC_TF_VERSION)
   find_package(Python REQUIRED COMPONENTS Interpreter)
   execute_process(
@@ -15,8 +20,8 @@ if(NOT TFC_TF_DIR OR NOT TFC_TF_VERSION)
   endif()
   list(GET TFC_TF_FOUND 0 TFC_TF_FOUND_VERSION)
   list(GET TFC_TF_FOUND 1 TFC_TF_FOUND_DIR)
-  set(TFC_TF_VERSION "${TFC_TF_FOUND_VERSION}" CACHE STRING "Version of that TensorFlow" FORCE)
-  set(TFC_TF_DIR "${TFC_TF_FOUND_DIR}" CACHE PATH "Directory of the tensorflow package" FORCE)
+  set_property(CACHE TFC_TF_VERSION PROPERTY VALUE "${TFC_TF_FOUND_VERSION}")
+  set_property(CACHE TFC_TF_DIR PROPERTY VALUE "${TFC_TF_FOUND_DIR}")
 endif()
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" TFC_TF_MINOR "${TFC_TF_VERSION}")
 message(STATUS "Building for TensorFlow ${TFC_TF_VERSION} in ${TFC_TF_DIR}")

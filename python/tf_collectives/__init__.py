@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_collectives import _compatibility
-from tf_collectives._build_info import VERSION as __version__
 
 if TYPE_CHECKING:
     from tf_collectives import errors, fusion, keras
@@ -76,6 +75,8 @@ __all__ = [
 ]
 
 _compatibility.check()
+
+__version__ = _compatibility.VERSION
 
 _SUBMODULES = ("errors", "fusion", "keras")
 

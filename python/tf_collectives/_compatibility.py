@@ -19,6 +19,8 @@ except ModuleNotFoundError as error:
         "'pip install .' in the source directory (or 'pip install -e .' to work on it)."
     ) from error
 
+__all__ = ["VERSION", "check", "check_version"]
+
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-rocm", "tf-nightly")
 
 
