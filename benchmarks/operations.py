@@ -138,8 +138,8 @@ def training(package: Adapter, row: Row) -> dict[str, Operation]:
             gradients = package.gradient(tape, loss, variables)
         else:
             gradients = tape.gradient(loss, variables)
-        for variable, gradient in zip(variables, gradients, strict=True):
-            variable.assign_sub(1e-4 * gradient)
+        for i, gradient in enumerate(gradients):
+            variables[i].assign_sub(1e-4 * gradient)
         return loss
 
     with_reduction = package.function(lambda *batch: step(*batch, reduced=True))
