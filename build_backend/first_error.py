@@ -60,7 +60,7 @@ class FirstError:
         """Take the next line of the output."""
         if self._in_cmake_message:
             if line.startswith("  "):
-                self.text = f"{self.text} {line.strip()}".strip()
+                self.text = " ".join([self.text, *line.split()]).strip()
             elif self.text:
                 self._in_cmake_message = False
             return

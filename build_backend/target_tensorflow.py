@@ -86,12 +86,19 @@ def require() -> TensorFlow:
 
 
 def check(tensorflow: TensorFlow) -> None:
-    """Raise BuildError if the package doesn't support this TensorFlow."""
+    """Raise BuildError if the package can't be built for this TensorFlow."""
     if not OLDEST <= tensorflow.release <= NEWEST:
         raise BuildError(
             f"TensorFlow {tensorflow.version} in {tensorflow.directory} is not supported; "
             f"supported are {SUPPORTED}. Install one of them: pip install 'tensorflow{SPECIFIER}'"
         )
+    for needed in ("include/tensorflow/core/framework/op_kernel.h", "libtensorflow_framework.so.2"):
+        if not (tensorflow.directory / needed).is_file():
+            exact = f"{tensorflow.distribution}=={tensorflow.version}"
+            raise BuildError(
+                f"TensorFlow {tensorflow.version} lacks {tensorflow.directory / needed}, which its "
+                f"wheel contains. Install it again: pip install --force-reinstall --no-deps {exact}"
+            )
 
 
 def requirement() -> str:
@@ -135,7 +142,7 @@ def _sees_packages_outside_of_itself() -> bool:
 
 def _in_directory(directory: Path) -> TensorFlow | None:
     package = directory / "tensorflow"
-    if not (package / "include" / "tensorflow" / "core" / "framework" / "op_kernel.h").is_file():
+    if not package.is_dir():
         return None
     for distribution in importlib.metadata.distributions(path=[str(directory)]):
         name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
