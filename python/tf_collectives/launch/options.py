@@ -6,12 +6,11 @@ import argparse
 import secrets
 import textwrap
 from dataclasses import dataclass
-from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tf_collectives import _core
+from tf_collectives import __version__, _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +75,7 @@ def parse(arguments: Sequence[str]) -> Options:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("-v", "--version", action=_ShowVersion, help="print the version")
+    parser.add_argument("-v", "--version", action="version", version=f"tfcrun {__version__}")
     parser.add_argument(
         "-np", "--num-proc", type=_positive, required=True, metavar="N", help="number of processes"
     )
@@ -158,14 +157,6 @@ def _add_settings(parser: argparse.ArgumentParser, variables: dict[str, dict[str
     add("--stall-check-shutdown-time-seconds", "TFC_TIMEOUT_SECONDS", _seconds_text, "S")
     levels = variables["TFC_LOG_LEVEL"]["type"]
     add("--log-level", "TFC_LOG_LEVEL", _one_of(levels.split("|")), levels.upper())
-
-
-class _ShowVersion(argparse.Action):
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
-        super().__init__(option_strings, dest, nargs=0, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
-        parser.exit(message=f"tfcrun {metadata.version('tf_collectives')}\n")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -73,14 +73,9 @@ class Printer:
         self._queue = bytearray()
 
     @property
-    def has_output(self) -> bool:
-        """Whether anything waits to be written."""
-        return bool(self._queue)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so much waits that no more should be read from the ranks."""
-        return len(self._queue) > QUEUE_LIMIT
+    def queued(self) -> int:
+        """How many bytes wait to be written."""
+        return len(self._queue)
 
     def rank_prefix(self, rank: int) -> bytes:
         """Return what precedes the lines of a rank."""
@@ -160,7 +155,7 @@ class RankStream:
     @property
     def is_wanted(self) -> bool:
         """Whether more output may come and there is room for it."""
-        return self.is_open and not self._printer.is_full
+        return self.is_open and self._printer.queued <= QUEUE_LIMIT
 
     @property
     def prompt_due(self) -> float | None:

@@ -120,7 +120,7 @@ class Supervisor:
         if not self._abandon_output:
             yield self._parent_alive, select.POLLIN, self._on_parent_gone
         for printer in {self._stdout, self._stderr}:
-            if printer.has_output:
+            if printer.queued:
                 yield printer.descriptor, select.POLLOUT, printer.write_some
         for stream in self._streams:
             if stream.is_wanted:
@@ -138,7 +138,7 @@ class Supervisor:
                 self._kill()
 
     def _has_output(self) -> bool:
-        return self._stdout.has_output or self._stderr.has_output
+        return bool(self._stdout.queued or self._stderr.queued)
 
     def _on_signals(self) -> None:
         for number in os.read(self._signals, 4096):
