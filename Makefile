@@ -1,6 +1,7 @@
 # make demo    train the example on two processes
 # make test    all tests
 # make lint    what a change has to pass besides the tests; make format mends some of it
+# make tidy    clang-tidy over the runtime, which takes minutes
 # make develop an editable installation in .venv
 #
 # All of them set up .venv first. PYTHON chooses its Python, TENSORFLOW_VERSION its TensorFlow.
@@ -54,12 +55,16 @@ develop: $(PACKAGES)
 	$(PIP) install --no-build-isolation --config-settings build-dir=$(BUILD) --editable '.[test,examples]'
 	rm -f build/.wheel-*
 
-.PHONY: lint format
+.PHONY: lint tidy format
 lint: $(LINTERS)
 	ruff check
 	ruff format --check
 	mypy
 	clang-format --dry-run -Werror $(CPP_FILES)
+
+tidy: $(LINTERS)
+	cmake --preset debug -DTFC_BUILD_OPS=OFF -DTFC_BUILD_PYTHON=OFF -B build/tidy
+	clang-tidy --quiet -p build/tidy $(shell find src tests/cpp -name '*.cc')
 
 format: $(LINTERS)
 	ruff check --fix
@@ -86,5 +91,5 @@ $(WHEEL): $(PACKAGES) $(SOURCES)
 	touch $@
 
 $(LINTERS): $(PACKAGES) pyproject.toml
-	$(PIP) install 'clang-format>=19' 'mypy>=1.13' 'ruff>=0.9'
+	$(PIP) install 'clang-format>=19' 'clang-tidy>=19' 'mypy>=1.13' 'ruff>=0.9'
 	touch $@
