@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/rendezvous.h"
+#include "communicators/communicator.h"
+#include "negotiation/coordinator.h"
+#include "negotiation/participant.h"
+#include "negotiation/shm_carrier.h"
+#include "runtime/watcher.h"
+#include "tf_collectives/environment.h"
+#include "tf_collectives/fusion.h"
+
+namespace tf_collectives {
+
+/// What outlives a session: settings that may change while it runs, and counters.
+struct SharedState {
+  std::atomic<int64_t> fusion_threshold{0};
+  std::atomic<int64_t> tensors{0};
+  std::atomic<int64_t> batches{0};
+  std::atomic<int64_t> bytes{0};
+};
+
+/// One membership of this process in a job, from init() to shutdown(): the connections and the thread that negotiates
+/// and runs collectives. Nothing in it is global, so tests run several in one process.
+class Session {
+ public:
+  static Status Create(const Environment& environment, int generation, std::shared_ptr<SharedState> state,
+                       std::unique_ptr<Session>* session);
+  ~Session();
+
+  Participant& participant() { return *participant_; }
+  const Topology& topology() const { return environment_.topology; }
+  const Environment& environment() const { return environment_; }
+
+  /// Ends what is in flight, says farewell and stops the thread. Called once; without it the destructor leaves like a
+  /// crash.
+  void Leave();
+  void CloseDescriptorsAfterFork();
+
+ private:
+  Session(const Environment& environment, Meeting meeting, std::shared_ptr<SharedState> state);
+
+  void Loop();
+  /// Does what there is to do and returns whether there was anything.
+  bool Step();
+  bool Coordinate();
+  void CarryOut(const Decision& decision);
+  void Execute(const Execution& execution);
+  /// Whether a rank is lost; if so, everything fails.
+  bool CheckLost();
+  void CheckSilence();
+  Deadline NextDeadline();
+  Status LostError() const;
+  void WaitForIdle(const Deadline& deadline);
+  void Stop(const Deadline& deadline);
+
+  const Environment environment_;
+  const std::shared_ptr<SharedState> state_;
+  Meeting meeting_;
+  Board board_;
+  std::unique_ptr<Carrier> carrier_;
+  std::unique_ptr<Participant> participant_;
+  std::unique_ptr<Coordinator> coordinator_;  // rank 0 only
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Watcher> watcher_;
+
+  std::atomic<bool> stop_{false};
+  /// Until when the stopping thread tries to send what is left. Set before `stop_`.
+  Deadline stop_deadline_;
+  std::mutex idle_mutex_;
+  std::condition_variable idle_;
+  std::thread thread_;
+};
+
+}  // namespace tf_collectives
