@@ -28,21 +28,15 @@ if TYPE_CHECKING:
         size,
     )
     from tf_collectives.gradients import DistributedGradientTape
-    from tf_collectives.ops import (
-        Average,
-        Max,
-        Min,
-        Product,
-        Sum,
-        allgather,
-        allreduce,
+    from tf_collectives.ops.allgather import allgather, grouped_allgather
+    from tf_collectives.ops.allreduce import allreduce, grouped_allreduce
+    from tf_collectives.ops.broadcast import (
         broadcast,
         broadcast_,
         broadcast_variables,
-        grouped_allgather,
-        grouped_allreduce,
         grouped_broadcast,
     )
+    from tf_collectives.ops.reduction import Average, Max, Min, Product, Sum
 
 __all__ = [
     "Average",
@@ -125,14 +119,17 @@ def op_library() -> str:
     return str(Path(core.origin).with_name("tf_collectives_ops.so"))
 
 
-def __getattr__(name: str) -> object:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _MODULE_OF:
-        value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # A type checker would take any name for defined.
+
+    def __getattr__(name: str) -> object:
+        if name in _SUBMODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _MODULE_OF:
+            value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
