@@ -1,0 +1,30 @@
+"""The native ops, loaded once, and what every call of one in a graph needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+import tf_collectives
+
+__all__ = ["native", "overlapping"]
+
+native: Any = tf.load_op_library(tf_collectives.op_library())
+
+
+def overlapping(outputs: Any) -> Any:
+    """Let a collective run beside others, and return its outputs.
+
+    The ops are stateful, because nothing else keeps Grappler from merging, folding or pruning
+    them. TensorFlow would then run them one after the other, in the order in which the function
+    creates them. They don't depend on one another, so each is taken out of that chain. Loop
+    iterations and calls of nested functions stay in order all the same.
+    """
+    if tf.executing_eagerly():
+        return outputs
+    op = (outputs[0] if isinstance(outputs, (list, tuple)) else outputs).op
+    dependencies = getattr(op.graph, "experimental_acd_manager", None)
+    if dependencies is not None:
+        dependencies.run_independently(op)
+    return outputs
