@@ -1,5 +1,6 @@
 #include "tf_collectives/environment.h"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -19,8 +20,9 @@ class Reader {
     const char* text = Text(name);
     if (text == nullptr) return;
     char* end = nullptr;
+    errno = 0;
     const long long parsed = std::strtoll(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || parsed < least || parsed > std::numeric_limits<Value>::max()) {
+    if (*text == '\0' || *end != '\0' || errno == ERANGE || parsed < least || parsed > std::numeric_limits<Value>::max()) {
       Reject(name, text, Concat("an integer of at least ", least));
       return;
     }

@@ -146,13 +146,32 @@ bool Session::Coordinate() {
     for (const std::string& warning : coordinator_->CheckWaiting(Clock::now())) Log(LogLevel::kWarning, warning);
   }
   const std::vector<Decision> decisions = coordinator_->TakeDecisions();
-  // All ranks hear of everything before this one begins to work, because it can't talk meanwhile.
+  if (!decisions.empty()) Announce(decisions);
+  for (const Decision& decision : decisions) CarryOut(decision);
+  return progressed || !decisions.empty();
+}
+
+void Session::Announce(const std::vector<Decision>& decisions) {
   for (const Decision& decision : decisions) {
     const std::string encoded = Encode(decision);
     for (int rank = 1; rank < board_.size(); ++rank) carrier_->Send(rank, encoded);
   }
-  for (const Decision& decision : decisions) CarryOut(decision);
-  return progressed || !decisions.empty();
+  // This rank can't send while it runs a collective, and the others can't take part before they know of it.
+  const Clock::time_point start = Clock::now();
+  while (carrier_->HasUnsent() && board_.lost_rank() < 0) {
+    const uint32_t events = carrier_->Events();
+    carrier_->Flush();
+    if (!carrier_->HasUnsent()) return;
+    const Deadline deadline =
+        environment_.timeout_seconds > 0 ? Deadline(start + FromSeconds(environment_.timeout_seconds)) : std::nullopt;
+    if (deadline && Clock::now() >= *deadline) {
+      participant_->Close({StatusCode::kDeadlineExceeded,
+                           Concat("a rank has not taken its messages for ", environment_.timeout_seconds,
+                                  " s. See whether a process is stopped or its machine is overloaded.")});
+      return;
+    }
+    carrier_->Wait(events, deadline);
+  }
 }
 
 void Session::CarryOut(const Decision& decision) {

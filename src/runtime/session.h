@@ -51,6 +51,8 @@ class Session {
   /// Does what there is to do and returns whether there was anything.
   bool Step();
   bool Coordinate();
+  /// Sends the decisions to the other ranks, and returns when the ways have taken them whole.
+  void Announce(const std::vector<Decision>& decisions);
   void CarryOut(const Decision& decision);
   void Execute(const Execution& execution);
   /// Whether a rank is lost; if so, everything fails.
