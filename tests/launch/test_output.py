@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-import pty
+import re
 import subprocess
 import sys
 import textwrap
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.launching import run_ranks, start_ranks
+from support.terminal import Terminal
 
 from tf_collectives.launch.output import (
     LONGEST_LINE,
@@ -29,27 +30,6 @@ TFCRUN = [sys.executable, "-m", "tf_collectives.launch"]
 def run_raw(code: str, np: int, *options: str) -> subprocess.CompletedProcess[bytes]:
     command = [*TFCRUN, "-np", str(np), *options, sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, check=True, timeout=60)
-
-
-def run_on_terminal(code: str, np: int, answer: tuple[bytes, bytes] | None = None) -> bytes:
-    """Run with a terminal as standard input, output and error; type `answer[1]` at `answer[0]`."""
-    command = [*TFCRUN, "-np", str(np), sys.executable, "-c", code]
-    master, slave = pty.openpty()
-    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave) as process:
-        os.close(slave)
-        screen = b""
-        try:
-            while chunk := os.read(master, 4096):
-                screen += chunk
-                if answer and answer[0] in screen:
-                    os.write(master, answer[1])
-                    answer = None
-        except OSError:
-            # Linux reports a terminal that nobody holds open any more as an I/O error.
-            pass
-        os.close(master)
-    assert process.returncode == 0
-    return screen
 
 
 def test_lines_carry_the_number_of_their_rank_in_both_streams():
@@ -164,13 +144,16 @@ def test_reader_that_does_not_read_keeps_no_rank_from_being_ended():
 
 
 def test_terminal_shows_colours_and_unfinished_lines():
-    screen = run_on_terminal("print('answer:', input('question? '))", 1, (b"question? ", b"yes\n"))
-    assert b"\x1b[36m[0]\x1b[0m question? " in screen
-    assert b"answer: yes" in screen
+    code = "print('answer:', input('question? '))"
+    with Terminal([*TFCRUN, "-np", "1", sys.executable, "-c", code]) as terminal:
+        terminal.wait_for(b"\x1b[36m[0]\x1b[0m question? ")
+        terminal.type(b"yes\n")
+        terminal.wait_for(b"answer: yes")
+        assert terminal.finish() == 0
 
 
-def test_terminal_shows_a_line_of_another_rank_after_a_progress_bar_on_a_line_of_its_own():
-    code = """if True:
+def test_terminal_shows_each_rank_on_lines_of_its_own_beside_a_progress_bar():
+    code = """
         import os
         if os.environ["TFC_RANK"] == "1":
             print("other")
@@ -178,10 +161,13 @@ def test_terminal_shows_a_line_of_another_rank_after_a_progress_bar_on_a_line_of
             os.write(1, b"50%\\r")
             input()
     """
-    screen = run_on_terminal(code, 2, (b"50%", b"\n"))
-    lines = [line.split(b"m ")[-1] for line in screen.replace(b"\r\n", b"\n").splitlines()]
-    assert b"50%" in lines
-    assert b"other" in lines
+    with Terminal([*TFCRUN, "-np", "2", sys.executable, "-c", textwrap.dedent(code)]) as terminal:
+        terminal.wait_for(b"50%")
+        terminal.type(b"\n")
+        assert terminal.finish() == 0
+    lines = re.split(rb"[\r\n]+", re.sub(rb"\x1b\[\d+m", b"", terminal.screen))
+    assert b"[0] 50%" in lines
+    assert b"[1] other" in lines
 
 
 def test_output_dir_holds_a_file_for_each_rank(tmp_path: Path):

@@ -128,14 +128,15 @@ class Job:
         for reader in self._readers:
             reader.join()
 
-    def wait_for(self, text: str, count: int = 1, timeout: float = TIMEOUT) -> None:
-        """Wait until `count` lines of output, standard output or error, contain `text`."""
+    def wait_for(self, text: str, count: int = 1, timeout: float = TIMEOUT) -> list[str]:
+        """Wait until `count` lines, of standard output or error, contain `text`; return them."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._count(text) >= count or not self._open_pipes, timeout
+                lambda: len(self._lines_with(text)) >= count or not self._open_pipes, timeout
             )
-            if self._count(text) >= count:
-                return
+            found = self._lines_with(text)
+            if len(found) >= count:
+                return found
             reason = f"took over {timeout:g} s" if self._open_pipes else "ended"
         raise AssertionError(f"the job {reason} before it printed '{text}'\n{self._stop()}")
 
@@ -152,8 +153,8 @@ class Job:
             raise AssertionError(f"{message}\n{self._stop()}") from None
         return self._result()
 
-    def _count(self, text: str) -> int:
-        return sum(text in line for lines in self._lines.values() for line in lines)
+    def _lines_with(self, text: str) -> list[str]:
+        return [line for lines in self._lines.values() for line in lines if text in line]
 
     def _stop(self) -> Result:
         # tfcrun passes SIGABRT on, and faulthandler prints the stacks of all threads on it, also

@@ -162,7 +162,7 @@ class Supervisor:
     def _on_child_ended(self) -> None:
         if not self._has_children:
             return
-        ended = self._reap()
+        ended, self._has_children = self._reap()
         # Of those found at once, one that was ended by a signal is likelier to be the cause.
         for rank in sorted(ended, key=lambda rank: rank.shell_code, reverse=True):
             if rank.exit_code != 0 and not self._failure:
@@ -176,7 +176,8 @@ class Supervisor:
         elif not self._running:
             self._terminate()
 
-    def _reap(self) -> list[Rank]:
+    def _reap(self) -> tuple[list[Rank], bool]:
+        """Return the ranks that have ended, and whether there are children left."""
         ended = []
         try:
             while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
@@ -186,8 +187,8 @@ class Supervisor:
                     rank.set_ended(status)
                     ended.append(rank)
         except ChildProcessError:
-            self._has_children = False
-        return ended
+            return ended, False
+        return ended, True
 
     def _on_first_failure(self, rank: Rank) -> None:
         self._failure = rank.describe_end()
