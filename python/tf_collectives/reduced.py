@@ -39,9 +39,7 @@ def take(variables: Sequence[Any], gradients: Sequence[Any]) -> list[bool]:
     """Return for each gradient whether it is reduced already, and forget it."""
     resources = [_resource(v) for v in variables]
     if tf.executing_eagerly():
-        return [
-            _was_marked(v) and g is not None for v, g in zip(resources, gradients, strict=True)
-        ]
+        return [_was_marked(v) and g is not None for v, g in zip(resources, gradients, strict=True)]
     graph = tf.compat.v1.get_default_graph()
     result = []
     for variable, gradient in zip(resources, gradients, strict=True):

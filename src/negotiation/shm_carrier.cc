@@ -75,7 +75,6 @@ void ShmCarrier::Pull(int from, Incoming* incoming) {
   const size_t had = bytes.size();
   bytes.resize(had + readable);
   incoming->ring->Read(bytes.data() + had, readable);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (incoming->ring->starved.exchange(0, std::memory_order_seq_cst) != 0) board_.rank(from).doorbell.Ring();
 }
 

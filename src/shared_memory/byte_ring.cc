@@ -7,7 +7,7 @@ namespace tf_collectives {
 
 size_t ByteRing::Write(const char* data, size_t size) {
   const uint64_t position = written.load(std::memory_order_relaxed);
-  const size_t space = capacity - (position - read.load(std::memory_order_acquire));
+  const size_t space = capacity - (position - read.load(std::memory_order_seq_cst));
   const size_t count = std::min(size, space);
   const size_t offset = position % capacity;
   const size_t until_wrap = std::min<size_t>(count, capacity - offset);
@@ -24,7 +24,7 @@ size_t ByteRing::Read(char* data, size_t size) {
   const size_t until_wrap = std::min<size_t>(count, capacity - offset);
   std::memcpy(data, bytes() + offset, until_wrap);
   std::memcpy(data + until_wrap, bytes(), count - until_wrap);
-  read.store(position + count, std::memory_order_release);
+  read.store(position + count, std::memory_order_seq_cst);
   return count;
 }
 

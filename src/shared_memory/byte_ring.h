@@ -11,7 +11,8 @@ namespace tf_collectives {
 struct ByteRing {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
-  /// Set by a writer that waits for space.
+  /// Set by a writer that waits for space. `read` is accessed sequentially consistently, so that either the writer sees
+  /// the space that was made or the reader sees that somebody waits for it.
   std::atomic<uint32_t> starved;
   alignas(64) uint64_t capacity;
 

@@ -18,10 +18,10 @@ struct Doorbell {
     if (sleeping.load(std::memory_order_seq_cst) != 0) FutexWakeAll(&count);
   }
 
-  /// Rings only if somebody sleeps. Enough where the sleeper passed the condition it waits for to Wait.
+  /// Rings only if somebody sleeps. Enough where the sleeper passed the condition it waits for to Wait, and both the
+  /// change before this call and the condition's look at it are sequentially consistent.
   void RingIfAsleep() {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (sleeping.load(std::memory_order_relaxed) != 0) Ring();
+    if (sleeping.load(std::memory_order_seq_cst) != 0) Ring();
   }
 
   /// Sleeps until the bell has rung since `seen` was read from `count`, or the deadline has passed. Doesn't sleep at
@@ -29,7 +29,6 @@ struct Doorbell {
   template <typename Condition>
   void Wait(uint32_t seen, const Deadline& deadline, const Condition& reached) {
     sleeping.store(1, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!reached() && count.load(std::memory_order_seq_cst) == seen) FutexWait(&count, seen, deadline);
     sleeping.store(0, std::memory_order_relaxed);
   }

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +43,26 @@ def test_exit_code_and_name_of_the_failing_rank(ending: str, exit_code: int, des
     assert result.launcher.splitlines()[-1] == (
         f"tfcrun: exit code {exit_code}, because {failure} first"
     )
+
+
+def test_last_words_of_a_rank_come_before_what_is_said_about_it():
+    code = """
+        import os, signal, sys
+        if os.environ["TFC_RANK"] == "0":
+            signal.pause()
+        sys.exit("\\n".join(f"words {number}" for number in range(5000)))
+    """
+    command = [sys.executable, "-m", "tf_collectives.launch", "-np", "2", "--grace-period", "0"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:5000] == [f"[1] words {number}" for number in range(5000)]
+    assert lines[5000].startswith("tfcrun: rank 1 ")
 
 
 def test_survivors_get_the_time_to_raise_their_own_errors(tmp_path: Path):

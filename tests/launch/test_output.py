@@ -121,7 +121,7 @@ def test_no_more_is_read_from_a_rank_than_the_reader_takes():
     rank_end, launcher_end = os.pipe()
     printer = Printer(writer)
     with os.fdopen(rank_end, "rb", buffering=0) as pipe:
-        stream = RankStream(pipe, printer, b"[0] ", None)
+        stream = RankStream(None, pipe, printer, b"[0] ", None)
         while stream.is_wanted:
             os.write(launcher_end, b"x" * 4095 + b"\n")
             stream.read()

@@ -98,7 +98,8 @@ class Client:
         answer = self._file.readline()
         if not answer:
             raise EOFError("another rank has ended")
-        return json.loads(answer)
+        values: list[Any] = json.loads(answer)
+        return values
 
     def close(self) -> None:
         """Leave; ranks that still wait for this one get an EOFError."""

@@ -52,7 +52,7 @@ def _sizes(module: ast.Module) -> tuple[int, ...]:
     for statement in module.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id="RANKS")], value=value):
-                return ast.literal_eval(value)
+                return tuple(ast.literal_eval(value))
     return ()
 
 

@@ -20,7 +20,7 @@ class Terminal:
         self.screen = b""
         self.pid, self._descriptor = pty.fork()
         if self.pid == 0:
-            os.execv(command[0], command)
+            os.execv(command[0], list(command))
 
     def __enter__(self) -> Terminal:
         return self

@@ -50,10 +50,12 @@ def _hook_loss_scaling(find_distributed: Callable[[Any], Any]) -> None:
 
 
 def _hook_compile(find_distributed: Callable[[Any], Any]) -> None:
-    """Let ``jit_compile="auto"`` mean False with a DistributedOptimizer.
+    """Let ``compile`` choose for a DistributedOptimizer where the user leaves the choice to it.
 
-    Keras takes it for True wherever there is a GPU, and XLA can't compile the collectives. The
-    model never tells its optimizer, and the training function is made before any callback runs.
+    It takes ``jit_compile="auto"`` for True wherever there is a GPU, and XLA can't compile the
+    collectives; the model never tells its optimizer, and makes the training function before any
+    callback runs. And for float16 it wraps an optimizer in a LossScaleOptimizer unless it is one.
+    It does not see one inside a DistributedOptimizer, and two would divide the gradients twice.
     """
     owner = next(c for c in keras.Model.__mro__ if "compile" in vars(c))
     original = owner.compile
@@ -62,9 +64,12 @@ def _hook_compile(find_distributed: Callable[[Any], Any]) -> None:
     @functools.wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001
         bound = signature.bind(*args, **kwargs)
-        automatic = bound.arguments.get("jit_compile", "auto") == "auto"
-        if automatic and find_distributed(bound.arguments.get("optimizer")) is not None:
-            bound.arguments["jit_compile"] = False
+        distributed = find_distributed(bound.arguments.get("optimizer"))
+        if distributed is not None:
+            if bound.arguments.get("jit_compile", "auto") == "auto":
+                bound.arguments["jit_compile"] = False
+            if isinstance(distributed.inner_optimizer, keras.optimizers.LossScaleOptimizer):
+                bound.arguments["auto_scale_loss"] = False
         return original(*bound.args, **bound.kwargs)
 
     owner.compile = compile

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tf_collectives.launch.processes import Rank
+
 READ_BYTES = 64 * 1024
 LONGEST_LINE = 1024 * 1024
 QUEUE_LIMIT = 1024 * 1024
@@ -136,8 +138,14 @@ class RankStream:
     """The standard output or error of one rank."""
 
     def __init__(
-        self, pipe: IO[bytes], printer: Printer, prefix: bytes, log: LogFile | None
+        self,
+        rank: Rank,
+        pipe: IO[bytes],
+        printer: Printer,
+        prefix: bytes,
+        log: LogFile | None,
     ) -> None:
+        self.rank = rank
         os.set_blocking(pipe.fileno(), False)
         self.descriptor = pipe.fileno()
         self._pipe = pipe
@@ -181,6 +189,11 @@ class RankStream:
         if self._printer.is_broken and (self._log is None or self._log.is_broken):
             self._pipe.close()
         return self.is_open
+
+    def read_all(self) -> None:
+        """Pass on all that is there now."""
+        while self.read():
+            pass
 
     def show_rest(self) -> None:
         """Pass on the unfinished line."""

@@ -84,7 +84,7 @@ class Supervisor:
             self._running[rank.pid] = rank
             for pipe, printer in ((rank.stdout, self._stdout), (rank.stderr, self._stderr)):
                 prefix = printer.rank_prefix(number) if self._options.prefix else b""
-                self._streams.append(RankStream(pipe, printer, prefix, logs[number]))
+                self._streams.append(RankStream(rank, pipe, printer, prefix, logs[number]))
             self._report_detail(f"{rank} started: {' '.join(self._options.command)}")
 
     def _open_logs(self) -> list[LogFile] | list[None]:
@@ -163,6 +163,10 @@ class Supervisor:
         if not self._has_children:
             return
         ended, self._has_children = self._reap()
+        for stream in self._streams:
+            if stream.rank in ended:
+                # Its last words come before ours.
+                stream.read_all()
         # Of those found at once, one that was ended by a signal is likelier to be the cause.
         for rank in sorted(ended, key=lambda rank: rank.shell_code, reverse=True):
             if rank.exit_code != 0 and not self._failure:
@@ -205,8 +209,7 @@ class Supervisor:
 
     def _finish_output(self) -> None:
         for stream in self._streams:
-            while stream.read():
-                pass
+            stream.read_all()
             stream.close()
         if self._summary and self._options.size > 1:
             self._report(self._summary)

@@ -23,7 +23,8 @@ def overlapping(outputs: Any) -> Any:
     """
     if tf.executing_eagerly():
         return outputs
-    op = (outputs[0] if isinstance(outputs, (list, tuple)) else outputs).op
+    # A grouped gather has a list of outputs before its last one.
+    op = (outputs[-1] if isinstance(outputs, (list, tuple)) else outputs).op
     dependencies = getattr(op.graph, "experimental_acd_manager", None)
     if dependencies is not None:
         dependencies.run_independently(op)

@@ -38,7 +38,7 @@ Status ShmCommunicator::WaitForSlot(Counter counter, uint64_t chunk) {
 
 Status ShmCommunicator::SleepUntil(int rank, Counter counter, uint64_t value) {
   const std::atomic<uint64_t>& watched = board_.rank(rank).*counter;
-  const auto reached = [&] { return watched.load(std::memory_order_acquire) >= value; };
+  const auto reached = [&] { return watched.load(std::memory_order_seq_cst) >= value; };
   const auto start = Clock::now();
   do {
     for (int i = 0; i < 64; ++i) {
@@ -66,7 +66,7 @@ Status ShmCommunicator::SleepUntil(int rank, Counter counter, uint64_t value) {
 }
 
 void ShmCommunicator::Advance(Counter counter, uint64_t value) {
-  (own().*counter).store(value, std::memory_order_release);
+  (own().*counter).store(value, std::memory_order_seq_cst);
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) board_.rank(rank).doorbell.RingIfAsleep();
   }
