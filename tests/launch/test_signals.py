@@ -15,7 +15,7 @@ TFCRUN = [sys.executable, "-m", "tf_collectives.launch"]
 
 WAIT = """
     import os, signal, sys
-    print("ready", os.getpid(), flush=True)
+    os.write(1, f"ready {os.getpid()}\\n".encode())
     signal.pause()
 """
 

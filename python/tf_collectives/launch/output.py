@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import time
@@ -191,9 +192,12 @@ class RankStream:
         return self.is_open
 
     def read_all(self) -> None:
-        """Pass on all that is there now."""
-        while self.read():
-            pass
+        """Pass on all that is there now, but not all that others may go on to write."""
+        if self.is_open:
+            capacity = fcntl.fcntl(self.descriptor, fcntl.F_GETPIPE_SZ)
+            for _ in range(capacity // READ_BYTES + 1):
+                if not self.read():
+                    break
 
     def show_rest(self) -> None:
         """Pass on the unfinished line."""
