@@ -7,10 +7,10 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tf_collectives.keras.checks import check_backend
 from tf_collectives.ops import Average, allgather, allreduce, broadcast_variables, grouped_allreduce
+from tf_collectives.ops.library import placed_on
 
 __all__ = [
     "AverageMovingStatisticsCallback",
@@ -57,7 +57,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
 
     def _send(self) -> None:
         variables = self._variables()
-        with tf.device(self.device or None):
+        with placed_on(self.device):
             broadcast_variables(variables, self.root_rank, name="BroadcastGlobalVariablesCallback")
         self._broadcast = len(variables)
 
@@ -89,7 +89,7 @@ class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if logs is None:
             return
         keys = sorted(k for k, v in logs.items() if isinstance(v, (int, float, np.number)))
-        with tf.device(self.device or None):
+        with placed_on(self.device):
             _check_same_metrics(keys)
             if keys:
                 values = np.array([logs[key] for key in keys], np.float64)
@@ -120,7 +120,7 @@ class AverageMovingStatisticsCallback(keras.callbacks.Callback):  # type: ignore
             if isinstance(layer, keras.layers.BatchNormalization)
             for statistic in (layer.moving_mean, layer.moving_variance)
         ]
-        with tf.device(self.device or None):
+        with placed_on(self.device):
             averages = grouped_allreduce(
                 statistics, op=Average, name="AverageMovingStatisticsCallback"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import tensorflow as tf
 from tf_collectives import names
 from tf_collectives.ops import sparse
 from tf_collectives.ops.adjoint import differentiable_indices
-from tf_collectives.ops.library import native, overlapping
+from tf_collectives.ops.library import native, overlapping, placed_on
 from tf_collectives.ops.reduction import ReduceOp, differentiable, resolve
 
 __all__ = ["allreduce", "grouped_allreduce"]
@@ -62,11 +61,11 @@ def allreduce(
     """
     reduce_op = resolve(average, op)
     if isinstance(tensor, tf.IndexedSlices):
-        with _placed_on(device_sparse):
+        with placed_on(device_sparse):
             return sparse.allreduce([tensor], reduce_op, prescale_factor * postscale_factor, name)[
                 0
             ]
-    with _placed_on(device_dense):
+    with placed_on(device_dense):
         return overlapping(
             native.collectives_all_reduce(
                 tensor,
@@ -119,7 +118,7 @@ def grouped_allreduce(
     slices = [i for i, t in enumerate(results) if isinstance(t, tf.IndexedSlices)]
     dense = [i for i in range(len(results)) if i not in set(slices)]
     if dense:
-        with _placed_on(device_dense):
+        with placed_on(device_dense):
             reduced = overlapping(
                 native.collectives_grouped_all_reduce(
                     [results[i] for i in dense],
@@ -132,7 +131,7 @@ def grouped_allreduce(
         for i, tensor in zip(dense, reduced, strict=True):
             results[i] = tensor
     if slices:
-        with _placed_on(device_sparse):
+        with placed_on(device_sparse):
             gathered = sparse.allreduce(
                 [results[i] for i in slices], reduce_op, prescale_factor * postscale_factor, name
             )
@@ -144,10 +143,6 @@ def grouped_allreduce(
 def _decimal(factor: float) -> str:
     # A float attribute of a TensorFlow op has single precision only.
     return "1" if factor == 1 else repr(float(factor))
-
-
-def _placed_on(device: str) -> Any:
-    return tf.device(device) if device else contextlib.nullcontext()
 
 
 def _all_reduce_gradient(op: Any, upstream: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 
 import tf_collectives
 
-__all__ = ["native", "overlapping"]
+__all__ = ["native", "overlapping", "placed_on"]
 
 native: Any = tf.load_op_library(tf_collectives.op_library())
 
@@ -29,3 +30,8 @@ def overlapping(outputs: Any) -> Any:
     if dependencies is not None:
         dependencies.run_independently(op)
     return outputs
+
+
+def placed_on(device: str) -> Any:
+    """Return a context for ops on this device, or where TensorFlow puts them if it is empty."""
+    return tf.device(device) if device else contextlib.nullcontext()

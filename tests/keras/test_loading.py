@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SAVE = """
+import keras
+import numpy as np
+import tf_collectives.keras as hvd
+
+hvd.init()
+model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
+model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), loss="mse")
+model.fit(np.ones((4, 1)), np.ones((4, 1)), verbose=0)
+model.save({path!r})
+"""
+
+LOAD = """
+import keras
+{imports}
+model = keras.models.load_model({path!r})
+print(type(model.optimizer).__module__, int(model.optimizer.iterations))
+"""
+
+FIT = """
+import numpy as np
+model.fit(np.ones((4, 1)), np.ones((4, 1)), verbose=0)
+"""
+
+
+def run(program):
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("saved") / "model.keras")
+    done = run(SAVE.format(path=path))
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_loading_fails_where_the_package_is_not_imported(path):
+    done = run(LOAD.format(path=path, imports=""))
+    assert done.returncode != 0
+    assert "DistributedOptimizer" in done.stderr
+    assert "register_keras_serializable" in done.stderr
+
+
+def test_loading_works_after_the_import(path):
+    done = run(LOAD.format(path=path, imports="import tf_collectives.keras"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["tf_collectives.keras.optimizer", "1"]
+
+
+def test_training_fails_before_init(path):
+    done = run(LOAD.format(path=path, imports="import tf_collectives.keras") + FIT)
+    assert done.returncode != 0
+    assert "FailedPreconditionError" in done.stderr
+    assert "init()" in done.stderr
