@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -152,7 +153,7 @@ def test_sigabrt_makes_every_rank_print_its_stacks():
     assert result.returncode == 128 + signal.SIGABRT
     for text in result.stderr:
         assert "Fatal Python error: Aborted" in text
-        assert 'File "<string>", line 4 in <module>' in text
+        assert re.search(r'File "<string>", line \d in <module>', text)
 
 
 def test_signal_before_the_ranks_have_started_is_not_lost():

@@ -94,7 +94,7 @@ def test_one_rank_changes_its_size_and_the_others_do_not():
 def test_scalar_is_refused(mode: Callable[..., Any]):
     # A graph's shape function sees it first, and TensorFlow makes a ValueError of that.
     with pytest.raises(
-        (tf.errors.InvalidArgumentError, ValueError), match="scalar|at least rank 1"
+        (tf.errors.InvalidArgumentError, ValueError), match=r"scalar|at least rank 1"
     ):
         mode(lambda: hvd.allgather(3.0))()
 

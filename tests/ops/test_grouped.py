@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.modes import in_both_modes
+from support.thresholds import fusion_threshold
 from support.values import GATHERABLE, REDUCIBLE, SHAPES, assert_same_bits, of_each_rank, reduced
 
 import tf_collectives as hvd
@@ -111,16 +112,11 @@ def test_any_sequence_is_a_group():
 
 @pytest.mark.parametrize("threshold", [0, 100, 1 << 20])
 def test_group_is_sent_as_one_batch_per_dtype(threshold: int):
-    default = hvd.fusion.threshold()
-    hvd.fusion.set_threshold(threshold)
-    try:
+    group = groups(("float32", "float64"), ((1000,), (3,), (2, 2)))
+    with fusion_threshold(threshold):
         hvd.fusion.reset_statistics()
-        group = groups(("float32", "float64"), ((1000,), (3,), (2, 2)))
-        for result, arrays in zip(
-            hvd.grouped_allreduce(of_this_rank(group), op=hvd.Sum), group, strict=True
-        ):
-            assert_same_bits(result, reduced("sum", arrays))
-        statistics = hvd.fusion.statistics()
-        assert (statistics.tensors, statistics.batches) == (6, 2)
-    finally:
-        hvd.fusion.set_threshold(default)
+        results = hvd.grouped_allreduce(of_this_rank(group), op=hvd.Sum)
+    for result, arrays in zip(results, group, strict=True):
+        assert_same_bits(result, reduced("sum", arrays))
+    statistics = hvd.fusion.statistics()
+    assert (statistics.tensors, statistics.batches) == (6, 2)
