@@ -12,9 +12,10 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "environment.md"
 HEAD = """\
 # Environment variables
 
-Written by `python scripts/write_environment_reference.py` from the one list in `src/environment/environment.cc`. `tfcrun --help` shows the same.
-All ranks should have the same values, except those that the launcher sets. Where they differ, those of rank 0 decide on fusion, the cache,
-warnings and time-outs.
+Written by `python scripts/write_environment_reference.py` from the one list in
+`src/environment/environment.cc`. `tfcrun --help` shows the same. All ranks should have the same
+values, except those that the launcher sets. Where they differ, those of rank 0 decide on fusion,
+the cache, warnings and time-outs.
 """
 
 

@@ -93,7 +93,7 @@ void Visit(Reader* reader, Environment* e) {
                   "Bytes up to which tensors that are ready together are reduced together; 0 switches fusing off.");
   reader->Integer(
       "TFC_CACHE_CAPACITY", "fusion", &e->cache_capacity, 0,
-      "Agreed requests that are remembered, so that a repeated one is announced in 4 bytes; 0 remembers none.");
+      "Agreed requests that are remembered, so that a repeated one is announced by its number alone; 0 remembers none.");
   reader->Seconds("TFC_STALL_WARNING_SECONDS", "failures", &e->stall_warning_seconds,
                   "After how long a collective that waits for other ranks is reported; 0 never reports.");
   reader->Seconds("TFC_TIMEOUT_SECONDS", "failures", &e->timeout_seconds,
