@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
 import tf_collectives
 
@@ -15,7 +16,7 @@ native: Any = tf.load_op_library(tf_collectives.op_library())
 
 
 def overlapping(outputs: Any) -> Any:
-    """Let a collective run beside others, and return its outputs.
+    """Let a collective run beside others, and return its outputs. Refuse to be compiled by XLA.
 
     The ops are stateful, because nothing else keeps Grappler from merging, folding or pruning
     them. TensorFlow would then run them one after the other, in the order in which the function
@@ -26,6 +27,13 @@ def overlapping(outputs: Any) -> Any:
         return outputs
     # A grouped gather has a list of outputs before its last one.
     op = (outputs[-1] if isinstance(outputs, (list, tuple)) else outputs).op
+    if control_flow_util.GraphOrParentsInXlaContext(op.graph):
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            f"{op.type} can't be compiled by XLA. Leave the collective out of the function with "
+            "jit_compile=True, or pass jit_compile=False.",
+        )
     dependencies = getattr(op.graph, "experimental_acd_manager", None)
     if dependencies is not None:
         dependencies.run_independently(op)
