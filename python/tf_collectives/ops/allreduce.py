@@ -61,20 +61,14 @@ def allreduce(
     """
     reduce_op = resolve(average, op)
     if isinstance(tensor, tf.IndexedSlices):
+        factor = prescale_factor * postscale_factor
         with placed_on(device_sparse):
-            return sparse.allreduce([tensor], reduce_op, prescale_factor * postscale_factor, name)[
-                0
-            ]
-    with placed_on(device_dense):
-        return overlapping(
-            native.collectives_all_reduce(
-                tensor,
-                tensor_name=names.of_call("allreduce", name),
-                reduce_op=reduce_op.value,
-                prescale_factor=_decimal(prescale_factor),
-                postscale_factor=_decimal(postscale_factor),
-            )
-        )
+            return sparse.allreduce([tensor], reduce_op, factor, name)[0]
+    # A call on a few bytes takes some ten microseconds, so nothing is entered without need.
+    if device_dense:
+        with placed_on(device_dense):
+            return _allreduce(tensor, reduce_op, prescale_factor, postscale_factor, name)
+    return _allreduce(tensor, reduce_op, prescale_factor, postscale_factor, name)
 
 
 def grouped_allreduce(
@@ -138,6 +132,24 @@ def grouped_allreduce(
         for i, tensor in zip(slices, gathered, strict=True):
             results[i] = tensor
     return results
+
+
+def _allreduce(
+    tensor: Any,
+    reduce_op: ReduceOp,
+    prescale_factor: float,
+    postscale_factor: float,
+    name: str | None,
+) -> Any:
+    return overlapping(
+        native.collectives_all_reduce(
+            tensor,
+            tensor_name=names.of_call("allreduce", name),
+            reduce_op=reduce_op.value,
+            prescale_factor=_decimal(prescale_factor),
+            postscale_factor=_decimal(postscale_factor),
+        )
+    )
 
 
 def _decimal(factor: float) -> str:
