@@ -8,6 +8,7 @@ computed from what the tape reduced, so a gradient of some other tape is still r
 
 from __future__ import annotations
 
+import collections
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -79,9 +80,11 @@ def _depends(tensor: Any, marked: Sequence[Any]) -> bool:
     """Return whether a tensor of a graph is computed from one of those."""
     wanted = {_key(m) for m in marked}
     seen = {_key(tensor)}
-    pending = [tensor]
+    # What was done to a gradient since is a few ops long, and what it comes from is the whole model,
+    # so the nearest are looked at first.
+    pending = collections.deque([tensor])
     while pending:
-        current = pending.pop()
+        current = pending.popleft()
         if _key(current) in wanted:
             return True
         for source in _sources(current):

@@ -57,6 +57,13 @@ def test_loading_works_after_the_import(path):
     assert done.stdout.split() == ["tf_collectives.keras.optimizer", "1"]
 
 
+def test_loading_for_inference_needs_no_import(path):
+    program = "import keras; print(keras.models.load_model({path!r}, compile=False).optimizer)"
+    done = run(program.format(path=path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["None"]
+
+
 def test_training_fails_before_init(path):
     done = run(LOAD.format(path=path, imports="import tf_collectives.keras") + FIT)
     assert done.returncode != 0
