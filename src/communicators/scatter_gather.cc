@@ -32,6 +32,7 @@ void ScatterGatherCursor::Skip(size_t bytes) {
 
 std::vector<MemoryPiece> InputPieces(const Batch& batch) {
   std::vector<MemoryPiece> pieces;
+  pieces.reserve(batch.segments.size());
   for (const Batch::Segment& segment : batch.segments) {
     pieces.push_back({static_cast<char*>(const_cast<void*>(segment.input)), segment.bytes});
   }
@@ -40,6 +41,7 @@ std::vector<MemoryPiece> InputPieces(const Batch& batch) {
 
 std::vector<MemoryPiece> OutputPieces(const Batch& batch) {
   std::vector<MemoryPiece> pieces;
+  pieces.reserve(batch.segments.size());
   for (const Batch::Segment& segment : batch.segments)
     pieces.push_back({static_cast<char*>(segment.output), segment.bytes});
   return pieces;

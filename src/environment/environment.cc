@@ -22,7 +22,8 @@ class Reader {
     char* end = nullptr;
     errno = 0;
     const long long parsed = std::strtoll(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || errno == ERANGE || parsed < least || parsed > std::numeric_limits<Value>::max()) {
+    if (*text == '\0' || *end != '\0' || errno == ERANGE || parsed < least ||
+        parsed > std::numeric_limits<Value>::max()) {
       Reject(name, text, Concat("an integer of at least ", least));
       return;
     }
@@ -91,9 +92,9 @@ void Visit(Reader* reader, Environment* e) {
                   "How long init() waits for the other ranks.");
   reader->Integer("TFC_FUSION_THRESHOLD", "fusion", &e->fusion_threshold, 0,
                   "Bytes up to which tensors that are ready together are reduced together; 0 switches fusing off.");
-  reader->Integer(
-      "TFC_CACHE_CAPACITY", "fusion", &e->cache_capacity, 0,
-      "Agreed requests that are remembered, so that a repeated one is announced by its number alone; 0 remembers none.");
+  reader->Integer("TFC_CACHE_CAPACITY", "fusion", &e->cache_capacity, 0,
+                  "Agreed requests that are remembered, so that a repeated one is announced by its number alone; 0 "
+                  "remembers none.");
   reader->Seconds("TFC_STALL_WARNING_SECONDS", "failures", &e->stall_warning_seconds,
                   "After how long a collective that waits for other ranks is reported; 0 never reports.");
   reader->Seconds("TFC_TIMEOUT_SECONDS", "failures", &e->timeout_seconds,

@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -70,11 +71,11 @@ Session::Session(const Environment& environment, Meeting meeting, std::shared_pt
 Session::~Session() { Stop(Clock::now()); }
 
 void Session::Leave() {
-  const Deadline deadline = Clock::now() + kLeaveLimit;
+  const Clock::time_point deadline = Clock::now() + kLeaveLimit;
   const Status goodbye(StatusCode::kFailedPrecondition, "tf_collectives was shut down. Call init() first.");
   // An operation may be scheduled while it is being ended, and then the peers count on this rank; so the coordinator's
   // word is awaited.
-  while (!participant_->CloseIfIdle(goodbye) && Clock::now() < *deadline) {
+  while (!participant_->CloseIfIdle(goodbye) && Clock::now() < deadline) {
     participant_->FailWaiting({StatusCode::kCancelled, Concat("rank ", topology().rank,
                                                               " called shutdown() while collectives were in flight. "
                                                               "Let them finish first, on all ranks.")});
@@ -86,7 +87,7 @@ void Session::Leave() {
   board_.rank(topology().rank).departed = 1;
 }
 
-void Session::Stop(const Deadline& deadline) {
+void Session::Stop(Clock::time_point deadline) {
   if (!thread_.joinable()) return;
   stop_deadline_ = deadline;
   stop_ = true;
@@ -96,9 +97,9 @@ void Session::Stop(const Deadline& deadline) {
 
 void Session::CloseDescriptorsAfterFork() { watcher_->CloseDescriptors(); }
 
-void Session::WaitForIdle(const Deadline& deadline) {
+void Session::WaitForIdle(Clock::time_point deadline) {
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  idle_.wait_until(lock, *deadline, [this] { return !participant_->HasWaiting(); });
+  idle_.wait_until(lock, deadline, [this] { return !participant_->HasWaiting(); });
 }
 
 void Session::Loop() {
@@ -111,9 +112,21 @@ void Session::Loop() {
       std::lock_guard<std::mutex> lock(idle_mutex_);
     }
     idle_.notify_all();
-    if (stopping && (!carrier_->HasUnsent() || board_.lost_rank() >= 0 || Clock::now() >= *stop_deadline_)) return;
-    if (!progressed) carrier_->Wait(events, stopping ? stop_deadline_ : NextDeadline());
+    if (stopping && (!carrier_->HasUnsent() || board_.lost_rank() >= 0 || Clock::now() >= stop_deadline_)) return;
+    if (!progressed && !SpinForEvent(events))
+      carrier_->Wait(events, stopping ? Deadline(stop_deadline_) : NextDeadline());
   }
+}
+
+bool Session::SpinForEvent(uint32_t events) {
+  if (environment_.spin_microseconds == 0 || !participant_->HasWaiting()) return false;
+  const Clock::time_point end = Clock::now() + std::chrono::microseconds(environment_.spin_microseconds);
+  do {
+    if (carrier_->Events() != events) return true;
+    // TensorFlow's threads, which may be about to submit more, need the core more than this one.
+    sched_yield();
+  } while (Clock::now() < end);
+  return false;
 }
 
 bool Session::Step() {

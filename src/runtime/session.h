@@ -51,6 +51,8 @@ class Session {
   /// Does what there is to do and returns whether there was anything.
   bool Step();
   bool Coordinate();
+  /// Looks for news for a moment, if something waits: cheaper for all than being woken for each of many submissions.
+  bool SpinForEvent(uint32_t events);
   /// Sends the decisions to the other ranks, and returns when the ways have taken them whole.
   void Announce(const std::vector<Decision>& decisions);
   void CarryOut(const Decision& decision);
@@ -60,8 +62,8 @@ class Session {
   void CheckSilence();
   Deadline NextDeadline();
   Status LostError() const;
-  void WaitForIdle(const Deadline& deadline);
-  void Stop(const Deadline& deadline);
+  void WaitForIdle(Clock::time_point deadline);
+  void Stop(Clock::time_point deadline);
 
   const Environment environment_;
   const std::shared_ptr<SharedState> state_;
@@ -75,7 +77,7 @@ class Session {
 
   std::atomic<bool> stop_{false};
   /// Until when the stopping thread tries to send what is left. Set before `stop_`.
-  Deadline stop_deadline_;
+  Clock::time_point stop_deadline_;
   std::mutex idle_mutex_;
   std::condition_variable idle_;
   std::thread thread_;

@@ -16,7 +16,7 @@ size_t DataOffset(const BoardLayout& layout) {
 
 }  // namespace
 
-size_t BoardLayout::TotalBytes() const { return DataOffset(*this) + (size + 1) * slots * chunk_bytes; }
+size_t BoardLayout::TotalBytes() const { return DataOffset(*this) + (uint64_t{size} + 1) * slots * chunk_bytes; }
 
 Board::Board(void* memory, const BoardLayout& layout) : layout_(layout) {
   char* base = static_cast<char*>(memory);

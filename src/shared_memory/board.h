@@ -49,7 +49,7 @@ class Board {
   ByteRing& from_coordinator(int rank) const { return *Ring(2 * rank + 1); }
   /// Where `rank` puts its input of the given chunk.
   char* slot(int rank, uint64_t chunk) const {
-    return data_ + (rank * layout_.slots + chunk % layout_.slots) * layout_.chunk_bytes;
+    return data_ + (static_cast<uint64_t>(rank) * layout_.slots + chunk % layout_.slots) * layout_.chunk_bytes;
   }
   /// Where the ranks put the reduced slices of the given chunk.
   char* result(uint64_t chunk) const { return slot(static_cast<int>(layout_.size), chunk); }

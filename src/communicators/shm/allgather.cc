@@ -40,6 +40,7 @@ Status ShmCommunicator::AllGather(const Batch& batch) {
 
   ScatterGatherCursor own(InputPieces(batch));
   std::vector<ScatterGatherCursor> places;
+  places.reserve(size_);
   for (int rank = 0; rank < size_; ++rank) places.emplace_back(PlacesOf(batch, rank));
 
   const auto publish = [&](uint64_t chunk) -> Status {
