@@ -80,8 +80,8 @@ def _depends(tensor: Any, marked: Sequence[Any]) -> bool:
     """Return whether a tensor of a graph is computed from one of those."""
     wanted = {_key(m) for m in marked}
     seen = {_key(tensor)}
-    # What was done to a gradient since is a few ops long, and what it comes from is the whole model,
-    # so the nearest are looked at first.
+    # What was done to a gradient since is a few ops long, and what it comes from is the whole
+    # model, so the nearest are looked at first.
     pending = collections.deque([tensor])
     while pending:
         current = pending.popleft()
