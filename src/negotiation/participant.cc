@@ -40,11 +40,14 @@ Status Participant::Admit(const Operation& operation, uint32_t* epoch) {
   if (!closed_.ok()) return {closed_.code(), Concat(Title(operation.request), ": ", closed_.message())};
   *epoch = ledger_.EpochOf(operation.step_id, epoch_);
   if (*epoch < epoch_) return last_failure_;
-  if (announced_epoch_ > epoch_) {
-    epoch_ = announced_epoch_;
-    return last_failure_;
-  }
-  return Status::Ok();
+  return unmet_.empty() ? Status::Ok() : MeetNext();
+}
+
+Status Participant::MeetNext() {
+  epoch_ = unmet_.front().epoch;
+  last_failure_ = unmet_.front().status;
+  unmet_.pop_front();
+  return last_failure_;
 }
 
 void Participant::Announce(uint32_t epoch, std::string encoded) {
@@ -82,10 +85,15 @@ void Participant::FailWaiting(const Status& status) {
 void Participant::Originate(uint32_t epoch, const Status& status) {
   // A step of an earlier epoch: its failure is known already.
   if (epoch < epoch_) return;
+  if (!unmet_.empty()) {
+    // The others were quicker to fail in this place.
+    (void)MeetNext();
+    return;
+  }
   epoch_ = epoch + 1;
+  last_failure_ = status;
   // What waits here ends when the coordinator's answer comes, because some of it may be scheduled already. Until then
   // the peers count on this rank.
-  if (announced_epoch_ < epoch_) last_failure_ = status;
   carrier_->Send(0, Encode(RankMessage{decisions_seen_, FailureReport{epoch_, status}}));
 }
 
@@ -189,10 +197,10 @@ void Participant::Apply(const Failure& failure) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     HeardFromCoordinator();
-    announced_epoch_ = failure.epoch;
-    last_failure_ = failure.status;
     failed = TakeWaiting(failure.epoch);
-    if (!failed.empty() && epoch_ < failure.epoch) epoch_ = failure.epoch;
+    if (epoch_ < failure.epoch) unmet_.push_back(failure);
+    if (epoch_ < failure.epoch && !failed.empty()) (void)MeetNext();
+    if (epoch_ == failure.epoch) last_failure_ = failure.status;
   }
   for (const OperationPointer& operation : failed) operation->done(failure.status);
 }

@@ -36,8 +36,9 @@ struct StartedOperation {
 /// into operations to run or to fail.
 ///
 /// Failure epochs. A failure anywhere (mismatch, cancelled step, deadline, ...) becomes epoch E + 1 for all ranks. A
-/// rank meets it exactly once: everything it has in flight fails with the common status, or, if nothing is in flight,
-/// the next thing that it submits. From then on its new steps belong to epoch E + 1; steps from before stay failed.
+/// rank meets it each epoch exactly once: everything it has in flight fails with the common status, or, if nothing is
+/// in flight, the next thing that it submits. From then on its new steps belong to epoch E + 1; steps from before stay
+/// failed.
 class Participant {
  public:
   Participant(Carrier* carrier, int rank) : carrier_(carrier), rank_(rank) {}
@@ -81,6 +82,7 @@ class Participant {
   Status Admit(const Operation& operation, uint32_t* epoch);
   void Announce(uint32_t epoch, std::string encoded);
   void Originate(uint32_t epoch, const Status& status);
+  Status MeetNext();
   void Remember(const ScheduledRequest& scheduled, const std::string& encoded);
   void Forget(uint32_t cache_id);
   void HeardFromCoordinator();
@@ -93,10 +95,10 @@ class Participant {
   size_t waiting_count_ = 0;
   Clock::time_point last_word_;
   StepLedger ledger_;
-  /// The epoch that this rank has met, and the latest that it has heard of.
+  /// The epoch that this rank has met last and why it began, and those that it has heard of and not met yet.
   uint32_t epoch_ = 0;
-  uint32_t announced_epoch_ = 0;
   Status last_failure_;
+  std::deque<Failure> unmet_;
   Status closed_;
   uint64_t decisions_seen_ = 0;
 

@@ -125,6 +125,27 @@ TEST(ARankThatComesLateMeetsTheFailureOnce) {
   });
 }
 
+TEST(ARankThatComesLateMeetsEveryFailure) {
+  constexpr int kSize = 2;
+  std::promise<void> failed;
+  std::shared_future<void> after_failures = failed.get_future().share();
+  RunRanks(kSize, [&](int number) {
+    Rank rank(RankEnvironment(number, kSize, "every"));
+    CHECK_OK(rank.status);
+    std::vector<float> values(3, 1.0f);
+    if (number == 1) after_failures.wait();
+    for (int step = 0; step < 3; ++step) {
+      const std::string text = "failure " + std::to_string(step);
+      std::future<Status> waiting = rank.AllReduce("a", &values, step);
+      if (number == 0) rank.session().participant().ReportFailure(step, {StatusCode::kCancelled, text});
+      CHECK_EQ(waiting.get().message(), text);
+    }
+    if (number == 0) failed.set_value();
+    CHECK_OK(rank.AllReduce("a", &values, 3).get());
+    CHECK_EQ(values, std::vector<float>(3, 2.0f));
+  });
+}
+
 TEST(ATimeoutNamesWhoIsMissing) {
   constexpr int kSize = 2;
   std::promise<void> timed_out;
