@@ -6,7 +6,10 @@ set(TFC_TEST_SHARED_SOURCES ${TFC_TEST_SOURCES})
 list(FILTER TFC_TEST_SOURCES INCLUDE REGEX "_test\\.cc$")
 list(FILTER TFC_TEST_SHARED_SOURCES EXCLUDE REGEX "_test\\.cc$")
 
-add_library(tfc_testing STATIC $<TARGET_OBJECTS:tf_collectives_objects> ${TFC_TEST_SHARED_SOURCES})
+add_library(tfc_testing STATIC
+  $<TARGET_OBJECTS:tf_collectives_objects>
+  $<TARGET_OBJECTS:tf_collectives_cuda_objects>
+  ${TFC_TEST_SHARED_SOURCES})
 target_include_directories(tfc_testing PUBLIC
   "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/cpp")
 target_link_libraries(tfc_testing PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
