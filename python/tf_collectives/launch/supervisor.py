@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from tf_collectives.launch.options import Options
 
+# A rank may see its peer's sockets close, fail and end before the peer itself counts as ended.
+SETTLING_SECONDS = 0.2
 TERMINATION_SECONDS = 5.0
 
 
@@ -33,9 +35,10 @@ class Stage(enum.IntEnum):
     """How far the end of the job has come; it only ever advances."""
 
     RUNNING = 0
-    GRACE = 1
-    TERMINATING = 2
-    KILLING = 3
+    SETTLING = 1
+    GRACE = 2
+    TERMINATING = 3
+    KILLING = 4
 
 
 class Supervisor:
@@ -51,7 +54,7 @@ class Supervisor:
         self._has_children = True
         self._abandon_output = False
         self._exit_code = 0
-        self._failure = ""
+        self._failed: list[Rank] = []
         self._summary = ""
         self._running: dict[int, Rank] = {}
         self._streams: list[RankStream] = []
@@ -66,9 +69,8 @@ class Supervisor:
         try:
             self._start()
         except CommandError as error:
-            self._failure = str(error)
+            self._report(str(error))
             self._exit_code = error.exit_code
-            self._report(self._failure)
             self._kill()
             self._on_child_ended()
         while self._has_children or (self._has_output() and not self._abandon_output):
@@ -132,7 +134,9 @@ class Supervisor:
             if stream.prompt_due is not None and now >= stream.prompt_due:
                 stream.show_rest()
         if self._deadline is not None and now >= self._deadline:
-            if self._stage is Stage.GRACE:
+            if self._stage is Stage.SETTLING:
+                self._name_failure()
+            elif self._stage is Stage.GRACE:
                 self._terminate()
             else:
                 self._kill()
@@ -167,12 +171,15 @@ class Supervisor:
             if stream.rank in ended:
                 # Its last words come before ours.
                 stream.read_all()
-        # Of those found at once, one that was ended by a signal is likelier to be the cause.
-        for rank in sorted(ended, key=lambda rank: rank.shell_code, reverse=True):
-            if rank.exit_code != 0 and not self._failure:
-                self._on_first_failure(rank)
-            else:
-                self._report_detail(rank.describe_end())
+        for rank in ended:
+            self._report_detail(rank.describe_end())
+            if rank.exit_code != 0:
+                self._failed.append(rank)
+        if self._failed and self._stage is Stage.RUNNING:
+            self._stage = Stage.SETTLING
+            self._deadline = time.monotonic() + SETTLING_SECONDS
+        if self._failed and not self._running:
+            self._name_failure()
         if not self._has_children:
             self._finish_output()
         elif self._stage is Stage.KILLING:
@@ -194,18 +201,19 @@ class Supervisor:
             return ended, False
         return ended, True
 
-    def _on_first_failure(self, rank: Rank) -> None:
-        self._failure = rank.describe_end()
-        self._exit_code = self._exit_code or rank.shell_code
-        self._summary = f"exit code {self._exit_code}, because {self._failure} first"
-        if self._running and self._stage is Stage.RUNNING:
+    def _name_failure(self) -> None:
+        if self._exit_code == 0:
+            # Of several, one that was ended by a signal is likelier to have failed by itself.
+            rank = next((rank for rank in self._failed if rank.by_signal), self._failed[0])
+            self._exit_code = rank.shell_code
+            failure = rank.describe_end()
+            self._summary = f"exit code {self._exit_code}, because {failure}"
+            seconds = f"{self._options.grace_period:g} s"
+            outlook = f"; the other ranks have {seconds} to end" if self._running else ""
+            self._report(failure + outlook)
+        if self._stage is Stage.SETTLING:
             self._stage = Stage.GRACE
             self._deadline = time.monotonic() + self._options.grace_period
-            self._report(
-                f"{self._failure}; the other ranks have {self._options.grace_period:g} s to end"
-            )
-        else:
-            self._report(self._failure)
 
     def _finish_output(self) -> None:
         for stream in self._streams:
