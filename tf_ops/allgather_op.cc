@@ -39,7 +39,8 @@ absl::Status GroupedShape(InferenceContext* context) {
 
 }  // namespace
 
-// Ops.
+// Ops. Stateful, because nothing else keeps Grappler from merging, folding and pruning them; marked as communication,
+// because TensorFlow hides an UnavailableError of any other op.
 
 #define TFC_GATHERABLE_TYPES                                                                                    \
   "{uint8, int8, uint16, int16, uint32, int32, uint64, int64, half, bfloat16, float, double, bool, complex64, " \
@@ -52,6 +53,7 @@ REGISTER_OP("Collectives>AllGather")
     .Attr("T: " TFC_GATHERABLE_TYPES)
     .Attr("tensor_name: string = ''")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SingleShape);
 
 REGISTER_OP("Collectives>GroupedAllGather")
@@ -61,6 +63,7 @@ REGISTER_OP("Collectives>GroupedAllGather")
     .Attr("T: list(" TFC_GATHERABLE_TYPES ") >= 1")
     .Attr("tensor_name: string = ''")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(GroupedShape);
 
 // CPU kernel.

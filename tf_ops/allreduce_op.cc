@@ -8,7 +8,9 @@
 
 namespace tf_collectives {
 
-// Ops. The scale factors are decimal text, because an attribute of type float has single precision only.
+// Ops. Stateful, because nothing else keeps Grappler from merging, folding and pruning them; marked as communication,
+// because TensorFlow hides an UnavailableError of any other op. The scale factors are decimal text, because an
+// attribute of type float has single precision only.
 
 #define TFC_REDUCIBLE_TYPES "{uint8, int8, int32, int64, half, bfloat16, float, double}"
 
@@ -21,6 +23,7 @@ REGISTER_OP("Collectives>AllReduce")
     .Attr("prescale_factor: string = '1'")
     .Attr("postscale_factor: string = '1'")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes);
 
 REGISTER_OP("Collectives>GroupedAllReduce")
@@ -32,6 +35,7 @@ REGISTER_OP("Collectives>GroupedAllReduce")
     .Attr("prescale_factor: string = '1'")
     .Attr("postscale_factor: string = '1'")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes);
 
 // CPU kernel.

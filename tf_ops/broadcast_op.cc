@@ -9,7 +9,8 @@
 
 namespace tf_collectives {
 
-// Ops.
+// Ops. Stateful, because nothing else keeps Grappler from merging, folding and pruning them; marked as communication,
+// because TensorFlow hides an UnavailableError of any other op.
 
 #define TFC_BROADCASTABLE_TYPES                                                                                 \
   "{uint8, int8, uint16, int16, uint32, int32, uint64, int64, half, bfloat16, float, double, bool, complex64, " \
@@ -22,6 +23,7 @@ REGISTER_OP("Collectives>Broadcast")
     .Attr("tensor_name: string = ''")
     .Attr("root_rank: int = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes);
 
 REGISTER_OP("Collectives>GroupedBroadcast")
@@ -31,6 +33,7 @@ REGISTER_OP("Collectives>GroupedBroadcast")
     .Attr("tensor_name: string = ''")
     .Attr("root_rank: int = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes);
 
 REGISTER_OP("Collectives>BroadcastVariables")
@@ -40,6 +43,7 @@ REGISTER_OP("Collectives>BroadcastVariables")
     .Attr("tensor_name: string = ''")
     .Attr("root_rank: int = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
 
 // CPU kernels.
