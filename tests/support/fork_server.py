@@ -72,7 +72,7 @@ def _prepare(request: dict[str, Any], descriptors: list[int]) -> Callable[[], No
     signal.signal(signal.SIGINT, signal.default_int_handler)
     faulthandler.enable()
     specification = importlib.util.spec_from_file_location(request["module"], request["path"])
-    module = importlib.util.module_from_spec(specification)
+    module = sys.modules[request["module"]] = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     function = getattr(module, request["function"])
     return lambda: function(*request["arguments"])
