@@ -170,7 +170,7 @@ def in_flight(how: str) -> None:
             try:
                 together("in flight")
             except tf.errors.OpError as error:
-                print("failed", type(error).__name__, error.message.replace("\n", " "))
+                print("raised", type(error).__name__, error.message.replace("\n", " "))
 
         thread = threading.Thread(target=wait_for_rank_1, daemon=how == "exit")
         thread.start()
@@ -194,7 +194,7 @@ def test_collective_in_flight(first: int, how: str):
         job.tell(first)
         if first == 1:
             # What waits for a rank that has left ends at once.
-            job.wait_for("failed UnavailableError", [0])
+            job.wait_for("raised UnavailableError", [0])
         job.tell(1 - first)
         ended = job.finish()
     assert [rank.returncode for rank in ended] == [0, 0]
