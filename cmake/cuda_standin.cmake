@@ -83,3 +83,41 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/cuda_standin_stubs/cudart.map"
   CONTENT "libcudart.so.12 { global: *; };\n")
 target_link_options(cuda_standin_runtime PRIVATE
   "-Wl,--version-script=${PROJECT_BINARY_DIR}/cuda_standin_stubs/cudart.map")
+
+# The kernels of tf_collectives, compiled for the CPU.
+add_library(cuda_standin_kernels MODULE "${PROJECT_SOURCE_DIR}/tests/cuda_kernels/standin_kernels.cc")
+set_target_properties(cuda_standin_kernels PROPERTIES
+  OUTPUT_NAME "tf_collectives_kernels"
+  LIBRARY_OUTPUT_DIRECTORY "${TFC_CUDA_STANDIN_DIR}")
+target_include_directories(cuda_standin_kernels PRIVATE
+  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+tfc_own_code(cuda_standin_kernels)
+
+# The tests of the stand-in itself.
+add_library(cuda_standin_test_kernels MODULE "${TFC_CUDA_STANDIN_SOURCE}/tests/kernels_for_tests.cc")
+target_include_directories(cuda_standin_test_kernels PRIVATE "${TFC_CUDA_STANDIN_SOURCE}")
+tfc_own_code(cuda_standin_test_kernels)
+
+add_library(cuda_standin_testing STATIC
+  "${TFC_CUDA_STANDIN_SOURCE}/tests/support.cc" "${PROJECT_SOURCE_DIR}/tests/cpp/testing.cc")
+target_include_directories(cuda_standin_testing PUBLIC "${TFC_CUDA_STANDIN_SOURCE}" "${PROJECT_SOURCE_DIR}/tests/cpp")
+target_include_directories(cuda_standin_testing SYSTEM PUBLIC
+  "${TFC_CUDA_INCLUDE}" "${TFC_NCCL_INCLUDE}" "${TFC_CCCL_INCLUDE}")
+target_compile_definitions(cuda_standin_testing PUBLIC
+  "TEST_KERNELS=\"$<TARGET_FILE:cuda_standin_test_kernels>\"")
+target_link_libraries(cuda_standin_testing PUBLIC Threads::Threads cuda_standin_driver cuda_standin_nccl)
+tfc_own_code(cuda_standin_testing)
+
+file(GLOB TFC_CUDA_STANDIN_TESTS CONFIGURE_DEPENDS "${TFC_CUDA_STANDIN_SOURCE}/tests/*_test.cc")
+foreach(source IN LISTS TFC_CUDA_STANDIN_TESTS)
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(cuda_standin.${name} "${source}")
+  set_target_properties(cuda_standin.${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    INSTALL_RPATH "${TFC_CUDA_STANDIN_DIR}")
+  target_link_libraries(cuda_standin.${name} PRIVATE cuda_standin_testing)
+  add_dependencies(cuda_standin.${name} cuda_standin_test_kernels)
+  tfc_own_code(cuda_standin.${name})
+  add_test(NAME cuda_standin.${name} COMMAND cuda_standin.${name})
+  set_tests_properties(cuda_standin.${name} PROPERTIES TIMEOUT 120)
+endforeach()

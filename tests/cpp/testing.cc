@@ -23,6 +23,8 @@ void Fail(const char* file, int line, const std::string& text) {
   std::fprintf(stderr, "%s:%d: %s\n", file, line, text.c_str());
 }
 
+int Failures() { return failures; }
+
 void RunRanks(int size, const std::function<void(int)>& body) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.emplace_back(body, rank);

@@ -16,6 +16,8 @@ struct Registration {
 };
 
 void Fail(const char* file, int line, const std::string& text);
+/// How many checks have failed so far.
+int Failures();
 /// Runs `body(rank)` in `size` threads at once.
 void RunRanks(int size, const std::function<void(int)>& body);
 
