@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support import gpu
 from support.rank_items import RankModule, collect_module
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of these tests."""
+    gpu.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,6 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
         from support.rank_session import RankSession
 
         config.pluginmanager.register(RankSession(), "rank-session")
+        if gpu.mode() != "none":
+            config.pluginmanager.register(gpu.GpuSession(), "gpu-session")
+    else:
+        gpu.prepare_environment(config.getoption("--gpu"))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the tests of the CUDA stand-in where it isn't used."""
+    return True if collection_path.name == "cuda_standin" and gpu.mode() != "standin" else None
 
 
 def pytest_pycollect_makemodule(
