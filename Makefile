@@ -17,7 +17,7 @@ WHEEL := build/.wheel-for-tensorflow-$(TENSORFLOW_VERSION)
 LINTERS := $(VENV)/.linters
 SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
   $(shell find build_backend cmake include src tf_ops python -type f -not -name '*.pyc')
-CPP_FILES = $(shell find include src tf_ops python/core tests/cpp -name '*.cc' -o -name '*.cu' -o -name '*.h')
+CPP_FILES = $(shell find include src tf_ops python/core tests -name '*.cc' -o -name '*.cu' -o -name '*.h')
 
 # ThreadSanitizer's fixed memory layout clashes with the wide address randomisation of new kernels.
 FIXED_ADDRESSES := $(shell setarch `uname -m` -R true 2>/dev/null && echo setarch `uname -m` -R)
