@@ -105,20 +105,19 @@ def test_ctrl_c_on_a_terminal_reaches_each_rank_once():
 
 
 def test_children_of_a_rank_get_ctrl_c_as_on_a_terminal_but_not_sigterm():
-    code = """
+    code = r"""
         import os, signal, subprocess, sys
-        child = f'''if True:
+        child = r'''if True:
             import os, signal
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda number, _: print("child", number, flush=True))
+                signal.signal(number, lambda number, _: print(f"child {number}\n", end=""))
             signal.signal(signal.SIGUSR2, lambda *_: exit())
             print("ready", flush=True)
             while True:
                 signal.pause()
         '''
-        received = 0
         def interrupted(number, _):
-            print("rank", int(number), flush=True)
+            print(f"rank {int(number)}\n", end="")
         process = subprocess.Popen([sys.executable, "-c", child])
         signal.signal(signal.SIGINT, interrupted)
         signal.signal(signal.SIGTERM, interrupted)
