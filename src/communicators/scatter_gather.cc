@@ -15,10 +15,10 @@ void ScatterGatherCursor::Gather(size_t bytes, char* destination) {
   });
 }
 
-void ScatterGatherCursor::Scatter(size_t bytes, const char* source, bool streaming) {
-  Advance(bytes, [source, streaming](size_t, char* destination, size_t count, size_t offset) {
+void ScatterGatherCursor::Scatter(size_t bytes, const char* source) {
+  Advance(bytes, [this, source](size_t piece, char* destination, size_t count, size_t offset) {
     if (destination == nullptr) return;
-    if (streaming) {
+    if (pieces_[piece].streaming) {
       CopyStreaming(destination, source + offset, count);
     } else {
       std::memcpy(destination, source + offset, count);
@@ -40,10 +40,12 @@ std::vector<MemoryPiece> InputPieces(const Batch& batch) {
 }
 
 std::vector<MemoryPiece> OutputPieces(const Batch& batch) {
+  const bool large = batch.TotalBytes() >= kStreamingBytes;
   std::vector<MemoryPiece> pieces;
   pieces.reserve(batch.segments.size());
-  for (const Batch::Segment& segment : batch.segments)
-    pieces.push_back({static_cast<char*>(segment.output), segment.bytes});
+  for (const Batch::Segment& segment : batch.segments) {
+    pieces.push_back({static_cast<char*>(segment.output), segment.bytes, large && segment.output != segment.input});
+  }
   return pieces;
 }
 

@@ -8,12 +8,15 @@
 
 namespace tf_collectives {
 
-/// Results of batches from this size on don't fit the cache anyway and are written around it.
+/// Results of batches from this size on don't fit the cache, and are written around it unless they replace the input,
+/// which has just been read.
 constexpr size_t kStreamingBytes = 4 << 20;
 
 struct MemoryPiece {
   char* data = nullptr;
   size_t bytes = 0;
+  /// Whether Scatter shall bypass the cache.
+  bool streaming = false;
 };
 
 /// Walks a list of pieces of memory as if they were one stream of bytes.
@@ -39,9 +42,8 @@ class ScatterGatherCursor {
 
   /// Copies the next `bytes` of the stream to `destination`.
   void Gather(size_t bytes, char* destination);
-  /// Copies `bytes` from `source` to where the stream continues; skips pieces without memory. `streaming` bypasses the
-  /// cache, for results much larger than it.
-  void Scatter(size_t bytes, const char* source, bool streaming);
+  /// Copies `bytes` from `source` to where the stream continues; skips pieces without memory.
+  void Scatter(size_t bytes, const char* source);
   void Skip(size_t bytes);
 
  private:

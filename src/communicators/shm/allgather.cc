@@ -10,13 +10,13 @@ namespace {
 
 /// Where the parts of `source`'s contribution lie in the outputs: one piece per tensor, behind those of the lower
 /// ranks.
-std::vector<MemoryPiece> PlacesOf(const Batch& batch, int source) {
+std::vector<MemoryPiece> PlacesOf(const Batch& batch, int source, bool streaming) {
   std::vector<MemoryPiece> pieces;
   for (const Batch::Segment& segment : batch.segments) {
     size_t offset = 0;
     for (int rank = 0; rank < source; ++rank) offset += segment.rank_bytes[rank];
     char* output = static_cast<char*>(segment.output);
-    pieces.push_back({output == nullptr ? nullptr : output + offset, segment.rank_bytes[source]});
+    pieces.push_back({output == nullptr ? nullptr : output + offset, segment.rank_bytes[source], streaming});
   }
   return pieces;
 }
@@ -30,7 +30,6 @@ Status ShmCommunicator::AllGather(const Batch& batch) {
     for (int rank = 0; rank < size_; ++rank) totals[rank] += segment.rank_bytes[rank];
   }
   for (size_t total : totals) sum += total;
-  const bool streaming = sum >= kStreamingBytes;
   const uint64_t chunks = (*std::max_element(totals.begin(), totals.end()) + chunk_bytes_ - 1) / chunk_bytes_;
   const uint64_t first = next_chunk_;
   next_chunk_ += chunks;
@@ -41,14 +40,14 @@ Status ShmCommunicator::AllGather(const Batch& batch) {
   ScatterGatherCursor own(InputPieces(batch));
   std::vector<ScatterGatherCursor> places;
   places.reserve(size_);
-  for (int rank = 0; rank < size_; ++rank) places.emplace_back(PlacesOf(batch, rank));
+  for (int rank = 0; rank < size_; ++rank) places.emplace_back(PlacesOf(batch, rank, sum >= kStreamingBytes));
 
   const auto publish = [&](uint64_t chunk) -> Status {
     TFC_RETURN_IF_ERROR(WaitForSlot(&RankBlock::reduced, chunk));
     const size_t bytes = length(rank_, chunk);
     own.Gather(bytes, board_.slot(rank_, chunk));
     Advance(&RankBlock::published, chunk + 1);
-    places[rank_].Scatter(bytes, board_.slot(rank_, chunk), streaming);
+    places[rank_].Scatter(bytes, board_.slot(rank_, chunk));
     return Status::Ok();
   };
   const auto take = [&](uint64_t chunk) -> Status {
@@ -56,7 +55,7 @@ Status ShmCommunicator::AllGather(const Batch& batch) {
     for (int step = 1; step < size_; ++step) {
       const int source = (rank_ + step) % size_;
       TFC_RETURN_IF_ERROR(WaitForRank(source, &RankBlock::published, chunk + 1));
-      places[source].Scatter(length(source, chunk), board_.slot(source, chunk), streaming);
+      places[source].Scatter(length(source, chunk), board_.slot(source, chunk));
     }
     Advance(&RankBlock::reduced, chunk + 1);
     Advance(&RankBlock::consumed, chunk + 1);

@@ -99,7 +99,7 @@ Status ShmCommunicator::AllReduce(const Batch& batch) {
   };
   const auto copy_out = [&](uint64_t chunk) -> Status {
     TFC_RETURN_IF_ERROR(WaitForAll(&RankBlock::reduced, chunk + 1));
-    to_fill.Scatter(length(chunk), board_.result(chunk), total >= kStreamingBytes);
+    to_fill.Scatter(length(chunk), board_.result(chunk));
     Advance(&RankBlock::consumed, chunk + 1);
     return Status::Ok();
   };

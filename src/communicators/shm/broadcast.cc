@@ -28,7 +28,7 @@ Status ShmCommunicator::Broadcast(const Batch& batch) {
       Advance(&RankBlock::published, chunk + 1);
     } else {
       TFC_RETURN_IF_ERROR(WaitForRank(batch.root_rank, &RankBlock::published, chunk + 1));
-      cursor.Scatter(bytes, board_.slot(batch.root_rank, chunk), total >= kStreamingBytes);
+      cursor.Scatter(bytes, board_.slot(batch.root_rank, chunk));
     }
     Advance(&RankBlock::reduced, chunk + 1);
     Advance(&RankBlock::consumed, chunk + 1);
