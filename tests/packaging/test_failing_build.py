@@ -49,7 +49,7 @@ def source(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, copy)
     for name in ("build_backend", "cmake", "include"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("src", "tf_ops", "python/core", "python/tf_collectives"):
+    for name in ("src", "src/cuda", "tf_ops", "python/core", "python/tf_collectives"):
         (copy / name).mkdir(parents=True)
         (copy / name / "empty.cc").touch()
     return copy
