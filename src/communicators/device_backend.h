@@ -43,6 +43,8 @@ class DeviceBackend {
     Clock::duration timeout{};
     /// Tensors from this size on travel without being packed.
     int64_t pack_limit_bytes = 0;
+    /// Size of the fusion buffer.
+    int64_t slab_bytes = 0;
     /// libnccl.so.2 of the package nvidia-nccl-cu12, or empty.
     std::string nccl_library;
   };

@@ -74,6 +74,7 @@ Status DeviceLink::Open() {
   options.timeout =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(environment_.timeout_seconds));
   options.pack_limit_bytes = environment_.pack_limit_bytes;
+  options.slab_bytes = environment_.fusion_threshold;
   options.nccl_library = nccl_library_;
   return LoadDeviceBackend(options, &backend_);
 }
