@@ -59,7 +59,7 @@ class NcclCommunicator : public Communicator {
   const cuda::Device* device_;
   const cuda::Nccl* nccl_;
   const DeviceBackend::Options options_;
-  cuda::ncclComm_t comm_ = nullptr;
+  ncclComm_t comm_ = nullptr;
   std::atomic<bool> aborted_{false};
   cuda::Stream stream_;
   std::unique_ptr<cuda::PackKernels> kernels_;
