@@ -17,7 +17,7 @@ WHEEL := build/.wheel-for-tensorflow-$(TENSORFLOW_VERSION)
 LINTERS := $(VENV)/.linters
 SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
   $(shell find build_backend cmake include src tf_ops python -type f -not -name '*.pyc')
-CPP_FILES = $(shell find include src tf_ops python/core tests/cpp -name '*.cc' -o -name '*.h')
+CPP_FILES = $(shell find include src tf_ops python/core tests/cpp -name '*.cc' -o -name '*.cu' -o -name '*.h')
 
 # ThreadSanitizer's fixed memory layout clashes with the wide address randomisation of new kernels.
 FIXED_ADDRESSES := $(shell setarch `uname -m` -R true 2>/dev/null && echo setarch `uname -m` -R)
@@ -79,7 +79,8 @@ clean:
 # environment that pip makes for each build: with that, every build would start from nothing.
 $(PACKAGES):
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install 'tensorflow==$(TENSORFLOW_VERSION).*' 'scikit-build-core>=1.1' 'pybind11>=2.13' cmake ninja
+	$(PIP) install 'tensorflow==$(TENSORFLOW_VERSION).*' 'scikit-build-core>=1.1' 'pybind11>=2.13' cmake ninja \
+	  $$($(VENV)/bin/python build_backend/cuda_kernels.py missing)
 	rm -f $(VENV)/.packages-* build/.wheel-*
 	touch $@
 

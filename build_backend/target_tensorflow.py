@@ -66,7 +66,7 @@ def find() -> TensorFlow | None:
                 "directory of the tensorflow package (.../site-packages/tensorflow) or unset it."
             )
         return found
-    for directory in _search_path():
+    for directory in search_path():
         found = _in_directory(directory)
         if found is not None:
             return found
@@ -110,8 +110,8 @@ def requirement() -> str:
     return f"{name}{SPECIFIER}"
 
 
-def _search_path() -> list[Path]:
-    """Directories that may hold TensorFlow, those of the target environment first.
+def search_path() -> list[Path]:
+    """Return the directories that may hold TensorFlow, those of the target environment first.
 
     pip builds in an isolated environment, which hides the target's packages from sys.path; but the
     interpreter is the target's own, and so are the paths that sysconfig names.

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import scikit_build_core.build as backend
 
+import cuda_kernels
 import target_tensorflow
 from first_error import FirstError
 from target_tensorflow import BuildError
@@ -47,13 +48,13 @@ def _ends_with_reason(hook: Callable[..., Result]) -> Callable[..., Result]:
 @_ends_with_reason
 def get_requires_for_build_wheel(config_settings: ConfigSettings | None = None) -> list[str]:
     """Return what building a wheel needs, with a TensorFlow only where none is installed."""
-    return backend.get_requires_for_build_wheel(config_settings) + _missing_tensorflow()
+    return backend.get_requires_for_build_wheel(config_settings) + _missing()
 
 
 @_ends_with_reason
 def get_requires_for_build_editable(config_settings: ConfigSettings | None = None) -> list[str]:
     """Return what an editable installation needs."""
-    return backend.get_requires_for_build_editable(config_settings) + _missing_tensorflow()
+    return backend.get_requires_for_build_editable(config_settings) + _missing()
 
 
 @_ends_with_reason
@@ -92,12 +93,12 @@ def build_editable(
     return _compile(backend.build_editable, wheel_directory, config_settings, metadata_directory)
 
 
-def _missing_tensorflow() -> list[str]:
+def _missing() -> list[str]:
     found = target_tensorflow.find()
     if found is None:
-        return [target_tensorflow.requirement()]
+        return [target_tensorflow.requirement(), *cuda_kernels.missing_requirement()]
     target_tensorflow.check(found)
-    return []
+    return cuda_kernels.missing_requirement()
 
 
 def _compile(

@@ -11,7 +11,8 @@ add_library(tfc_testing STATIC
   $<TARGET_OBJECTS:tf_collectives_cuda_objects>
   ${TFC_TEST_SHARED_SOURCES})
 target_include_directories(tfc_testing PUBLIC
-  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/cpp")
+  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
+  "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/tests/cpp")
 target_link_libraries(tfc_testing PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(tfc_testing PROPERTIES LINKER_LANGUAGE CXX)
 tfc_own_code(tfc_testing)
@@ -27,3 +28,11 @@ foreach(source IN LISTS TFC_TEST_SOURCES)
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES TIMEOUT 120)
 endforeach()
+
+# The CUDA kernels compiled for the CPU, as the CUDA stand-in of tests/cuda_standin runs them.
+if(EXISTS "${PROJECT_SOURCE_DIR}/tests/cuda_standin/kernel_hook.h")
+  add_library(tfc_host_kernels SHARED "${PROJECT_SOURCE_DIR}/tests/cuda_kernels/standin_kernels.cc")
+  target_include_directories(tfc_host_kernels PRIVATE
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  tfc_own_code(tfc_host_kernels)
+endif()

@@ -17,9 +17,11 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from types import FrameType
+from typing import Any, NoReturn
 
 from tf_collectives import _core
 
@@ -31,6 +33,10 @@ _PEEK_BYTES = 4096
 _RETRY_SECONDS = 0.05
 # A main thread that computes for longer than this is not waiting for a collective.
 _GIVE_UP_SECONDS = 10.0
+_MODULES_OF_ERRORS = {
+    "tensorflow.python.eager.core",
+    "tensorflow.python.framework.errors_impl",
+}
 
 
 class _Watcher:
@@ -75,7 +81,11 @@ class _Watcher:
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._take(_PEEK_BYTES)
         self._handled.set()
-        signal.default_int_handler(number, frame)
+        caller = _caller_of_error(frame)
+        if caller is None:
+            signal.default_int_handler(number, frame)
+        else:
+            _raise_interrupt_in(caller)
 
     def _take(self, count: int) -> None:
         """Remove bytes, and pass them on to the descriptor that was there before ours."""
@@ -115,6 +125,36 @@ class _Watcher:
             _core.interrupt()
             if self._handled.wait(_RETRY_SECONDS):
                 waiting_since = None
+
+
+def _caller_of_error(frame: FrameType | None) -> FrameType | None:
+    """Return the frame in which an error of TensorFlow arises, if this one is in its constructor.
+
+    The constructor is often the first Python code that runs after an op has failed, and so the
+    place where the handler is called. C++ has called it and can't cope with another exception.
+    """
+    outer = frame
+    while (
+        outer is not None
+        and outer.f_code.co_name == "__init__"
+        and outer.f_globals.get("__name__") in _MODULES_OF_ERRORS
+    ):
+        outer = outer.f_back
+    return None if outer is frame else outer
+
+
+def _raise_interrupt_in(frame: FrameType) -> None:
+    """Raise KeyboardInterrupt as soon as this frame goes on."""
+    previous, previous_in_frame = sys.gettrace(), frame.f_trace
+
+    def trace(*_: Any) -> NoReturn:
+        frame.f_trace = previous_in_frame
+        sys.settrace(previous)
+        raise KeyboardInterrupt
+
+    frame.f_trace = trace
+    # Frames that are running are traced only while there is a trace function for new ones.
+    sys.settrace(lambda *_: None)
 
 
 _watcher: _Watcher | None = None

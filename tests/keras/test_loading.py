@@ -21,7 +21,7 @@ LOAD = """
 import keras
 {imports}
 model = keras.models.load_model({path!r})
-print(type(model.optimizer).__module__, int(model.optimizer.iterations))
+print(type(model.optimizer).__module__, model.optimizer.iterations.numpy())
 """
 
 FIT = """
@@ -44,11 +44,14 @@ def path(tmp_path_factory):
     return path
 
 
-def test_loading_fails_where_the_package_is_not_imported(path):
+def test_a_program_without_the_import_does_not_get_another_optimizer(path):
     done = run(LOAD.format(path=path, imports=""))
-    assert done.returncode != 0
-    assert "DistributedOptimizer" in done.stderr
-    assert "register_keras_serializable" in done.stderr
+    if done.returncode == 0:
+        # Older versions of Keras import the module that the file names.
+        assert done.stdout.split() == ["tf_collectives.keras.optimizer", "1"]
+    else:
+        assert "DistributedOptimizer" in done.stderr
+        assert "register_keras_serializable" in done.stderr
 
 
 def test_loading_works_after_the_import(path):

@@ -78,6 +78,11 @@ def descend(
     return weights
 
 
+def number(variable: Any) -> float:
+    """Return the value of a scalar of Keras, as its older versions can't do by int() or float()."""
+    return variable.numpy().item()
+
+
 def assert_weights(model: keras.Model, expected: Sequence[np.ndarray]) -> None:
     """Check the weights against expected ones, and for equality between the ranks."""
     assert_equal_on_all_ranks(model.get_weights())

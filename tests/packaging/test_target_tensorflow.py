@@ -23,7 +23,7 @@ def _no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def site_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A target environment without TensorFlow."""
-    monkeypatch.setattr(target_tensorflow, "_search_path", lambda: [tmp_path])
+    monkeypatch.setattr(target_tensorflow, "search_path", lambda: [tmp_path])
     return tmp_path
 
 

@@ -155,6 +155,12 @@ class DistributedOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
         """The number of steps that the inner optimizer has made."""
         return self.inner_optimizer.iterations
 
+    @iterations.setter
+    def iterations(self, value: Any) -> None:
+        # Older versions of Keras 3 set it in the constructor, before there is an inner optimizer.
+        if "inner_optimizer" in self.__dict__:
+            self.inner_optimizer.iterations = value
+
     @property
     def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer."""
