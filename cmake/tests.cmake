@@ -17,6 +17,20 @@ target_link_libraries(tfc_testing PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(tfc_testing PROPERTIES LINKER_LANGUAGE CXX)
 tfc_own_code(tfc_testing)
 
+# This one compares declarations of ours with the headers in TensorFlow's wheel for GPUs.
+set(TFC_DECLARATIONS_TEST "${PROJECT_SOURCE_DIR}/tests/cpp/cuda/declarations_test.cc")
+set(TFC_CUDA_INCLUDE "${TFC_TF_DIR}/include/third_party/gpus/cuda/include")
+set(TFC_NCCL_INCLUDE "${TFC_TF_DIR}/include/external/cuda_nccl/include")
+if(EXISTS "${TFC_CUDA_INCLUDE}/cuda.h" AND EXISTS "${TFC_NCCL_INCLUDE}/nccl.h")
+  set_source_files_properties("${TFC_DECLARATIONS_TEST}" PROPERTIES COMPILE_OPTIONS
+    "-isystem;${TFC_CUDA_INCLUDE};-isystem;${TFC_NCCL_INCLUDE};-isystem;${TFC_TF_DIR}/include/external/cuda_cccl/libcudacxx/include")
+else()
+  list(REMOVE_ITEM TFC_TEST_SOURCES "${TFC_DECLARATIONS_TEST}")
+  add_test(NAME cuda.declarations_test COMMAND "${CMAKE_COMMAND}" -E echo
+    "Skipped: cuda.h and nccl.h aren't in the TensorFlow of this build ('${TFC_TF_DIR}').")
+  set_tests_properties(cuda.declarations_test PROPERTIES SKIP_REGULAR_EXPRESSION "Skipped:")
+endif()
+
 foreach(source IN LISTS TFC_TEST_SOURCES)
   file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}/tests/cpp" "${source}")
   string(REGEX REPLACE "\\.cc$" "" name "${name}")

@@ -130,6 +130,7 @@ Status Device::Allocate(size_t bytes, const char* purpose, DeviceMemory* memory)
   CUdeviceptr pointer = 0;
   TFC_RETURN_IF_ERROR(driver_->Check(driver_->cuMemAlloc_v2(&pointer, bytes),
                                      Concat("cuMemAlloc of ", bytes, " bytes for ", purpose).c_str()));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as numbers.
   *memory = DeviceMemory(reinterpret_cast<void*>(pointer), DeleterOf<DeviceMemoryDeleter>());
   return Status::Ok();
 }

@@ -2,42 +2,51 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <utility>
 
-#include "cuda/kernel_images.h"
 #include "cuda/kernels/bodies.h"
 #include "text.h"
 
 namespace tf_collectives::cuda {
 namespace {
 
+template <typename T>
+constexpr DataType kTypeOf = DataType::kBool;
+template <>
+constexpr DataType kTypeOf<Uint8> = DataType::kUint8;
+template <>
+constexpr DataType kTypeOf<Int8> = DataType::kInt8;
+template <>
+constexpr DataType kTypeOf<Int32> = DataType::kInt32;
+template <>
+constexpr DataType kTypeOf<Int64> = DataType::kInt64;
+template <>
+constexpr DataType kTypeOf<Float16> = DataType::kFloat16;
+template <>
+constexpr DataType kTypeOf<Bfloat16> = DataType::kBfloat16;
+template <>
+constexpr DataType kTypeOf<Float32> = DataType::kFloat32;
+template <>
+constexpr DataType kTypeOf<Float64> = DataType::kFloat64;
+
 struct Kernel {
   const char* name;
   DataType from;
   DataType to;
 };
+template <typename Body>
+constexpr Kernel MakeKernel(const char* name) {
+  return {name, kTypeOf<typename Body::Source>, kTypeOf<typename Body::Destination>};
+}
 
-// In the order of TFC_SEGMENT_KERNELS. The first one copies elements of any type.
-constexpr Kernel kKernels[] = {
-    {"tfc_copy", DataType::kUint8, DataType::kUint8},
-    {"tfc_scale_uint8", DataType::kUint8, DataType::kUint8},
-    {"tfc_scale_int8", DataType::kInt8, DataType::kInt8},
-    {"tfc_scale_int32", DataType::kInt32, DataType::kInt32},
-    {"tfc_scale_int64", DataType::kInt64, DataType::kInt64},
-    {"tfc_scale_float16", DataType::kFloat16, DataType::kFloat16},
-    {"tfc_scale_bfloat16", DataType::kBfloat16, DataType::kBfloat16},
-    {"tfc_scale_float32", DataType::kFloat32, DataType::kFloat32},
-    {"tfc_scale_float64", DataType::kFloat64, DataType::kFloat64},
-    {"tfc_convert_float32_to_float16", DataType::kFloat32, DataType::kFloat16},
-    {"tfc_convert_float32_to_bfloat16", DataType::kFloat32, DataType::kBfloat16},
-    {"tfc_convert_float16_to_float32", DataType::kFloat16, DataType::kFloat32},
-    {"tfc_convert_bfloat16_to_float32", DataType::kBfloat16, DataType::kFloat32},
-};
+#define TFC_LIST_KERNEL(name, ...) MakeKernel<__VA_ARGS__>(#name),
+constexpr Kernel kKernels[] = {TFC_SEGMENT_KERNELS(TFC_LIST_KERNEL)};
+#undef TFC_LIST_KERNEL
+// The first one of the list, whose elements are the bytes of any type.
 constexpr size_t kCopyKernel = 0;
 constexpr size_t kNoKernel = std::size(kKernels);
-#define TFC_COUNT_KERNEL(...) +1
-static_assert(std::size(kKernels) == 0 TFC_SEGMENT_KERNELS(TFC_COUNT_KERNEL), "a kernel is missing in the list");
-#undef TFC_COUNT_KERNEL
 
 size_t IndexOfKernel(DataType from, DataType to) {
   for (size_t i = kCopyKernel + 1; i < std::size(kKernels); ++i) {
@@ -60,32 +69,32 @@ std::vector<const KernelImage*> ImagesFor(const std::vector<KernelImage>& images
   return usable;
 }
 
-Status PackKernels::Create(const Device* device, std::unique_ptr<PackKernels>* kernels) {
+Status PackKernels::Create(const Device* device, const std::vector<KernelImage>& images,
+                           std::unique_ptr<PackKernels>* kernels) {
   std::unique_ptr<PackKernels> created(new PackKernels(device));
-  TFC_RETURN_IF_ERROR(created->Initialise());
+  TFC_RETURN_IF_ERROR(created->Initialise(images));
   *kernels = std::move(created);
   return Status::Ok();
 }
 
-Status PackKernels::Initialise() {
-  if (KernelImages().empty()) {
-    return {StatusCode::kUnimplemented,
-            "This build of tf_collectives contains no CUDA kernels, because it found no compiler for them. Install "
-            "one, and build the package again: pip install 'nvidia-cuda-nvrtc-cu12>=12.3', then pip install "
-            "--force-reinstall --no-deps tf_collectives from its source."};
-  }
-  const CudaDriver* driver = device_->driver();
-  const std::vector<const KernelImage*> images = ImagesFor(KernelImages(), device_->compute_capability());
+Status PackKernels::Initialise(const std::vector<KernelImage>& images) {
   if (images.empty()) {
     return {StatusCode::kUnimplemented,
+            "This build of tf_collectives contains no CUDA kernels, because no compiler for them was found. Install it "
+            "and then tf_collectives again, from its source: pip install 'nvidia-cuda-nvrtc-cu12>=12.8'."};
+  }
+  const CudaDriver* driver = device_->driver();
+  const std::vector<const KernelImage*> usable = ImagesFor(images, device_->compute_capability());
+  if (usable.empty()) {
+    return {StatusCode::kUnimplemented,
             Concat(device_->name(), " has the compute capability ", device_->compute_capability() / 10, ".",
-                   device_->compute_capability() % 10, ", and the kernels of tf_collectives need 7.0 or newer. ",
-                   "Place the collectives on the CPU.")};
+                   device_->compute_capability() % 10, ", and this build of tf_collectives has no kernels for it; ",
+                   "they need 7.0 or newer. Place the collectives on the CPU.")};
   }
   const ContextGuard guard(driver, device_->context());
   TFC_RETURN_IF_ERROR(guard.status());
   CUresult result = CUDA_SUCCESS;
-  for (const KernelImage* image : images) {
+  for (const KernelImage* image : usable) {
     // An old driver refuses what a newer compiler made, and may take the next.
     result = driver->cuModuleLoadData(&module_, image->data);
     if (result == CUDA_SUCCESS) break;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/device.h"
+#include "cuda/kernel_images.h"
 #include "cuda/kernels/segments.h"
 #include "tf_collectives/status.h"
 #include "tf_collectives/types.h"
@@ -43,7 +44,11 @@ constexpr size_t AlignForPacking(size_t offset) {
 class PackKernels {
  public:
   /// Loads the kernels that were compiled for this device, which outlives them.
-  static Status Create(const Device* device, std::unique_ptr<PackKernels>* kernels);
+  static Status Create(const Device* device, std::unique_ptr<PackKernels>* kernels) {
+    return Create(device, KernelImages(), kernels);
+  }
+  static Status Create(const Device* device, const std::vector<KernelImage>& images,
+                       std::unique_ptr<PackKernels>* kernels);
   ~PackKernels();
 
   /// Whether elements can be packed as others: any type as itself, and float32 as float16 or bfloat16 and back.
@@ -72,7 +77,7 @@ class PackKernels {
   };
 
   explicit PackKernels(const Device* device) : device_(device) {}
-  Status Initialise();
+  Status Initialise(const std::vector<KernelImage>& images);
   Status Launch(CUstream stream, DataType from, DataType to);
   Status FindKernel(DataType from, DataType to, bool scaled, CUfunction* kernel);
   Status UploadTable(CUstream stream, SegmentTable* table, Upload** upload);

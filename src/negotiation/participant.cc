@@ -22,6 +22,7 @@ uint32_t StepLedger::EpochOf(int64_t step_id, uint32_t current_epoch) {
 
 void Participant::Submit(const OperationPointer& operation) {
   Status status;
+  bool is_first = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     uint32_t epoch = 0;
@@ -30,9 +31,12 @@ void Participant::Submit(const OperationPointer& operation) {
       std::string encoded = EncodeRequest(operation->request);
       Announce(epoch, encoded);
       waiting_[operation->request.name].push_back({operation, epoch, std::move(encoded)});
-      if (waiting_count_++ == 0) last_word_ = Clock::now();
+      is_first = waiting_count_++ == 0;
+      if (is_first) last_word_ = Clock::now();
     }
   }
+  // The runtime's thread may sleep without a deadline, and from now on it must watch for the coordinator's silence.
+  if (is_first) carrier_->Wake();
   if (!status.ok()) operation->done(status);
 }
 

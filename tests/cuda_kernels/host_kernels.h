@@ -23,7 +23,7 @@ void RunBlocks(const SegmentTable& table, unsigned blocks) {
 
 template <typename Body>
 HostKernel MakeHostKernel(const char* name) {
-  return {name, RunBlocks<Body>, Body::kSourceBytes, Body::kDestinationBytes};
+  return {name, RunBlocks<Body>, sizeof(typename Body::Source), sizeof(typename Body::Destination)};
 }
 
 inline const std::vector<HostKernel>& HostKernels() {

@@ -36,8 +36,8 @@ TFC_HOST_DEVICE unsigned Misalignment(const void* pointer) {
 
 /// Moves bytes unchanged, whatever they mean, in the widest words that both addresses allow.
 struct CopyBody {
-  static constexpr unsigned kSourceBytes = 1;
-  static constexpr unsigned kDestinationBytes = 1;
+  using Source = Uint8;
+  using Destination = Uint8;
   static constexpr unsigned kTileElements = kTileBytes;
 
   static TFC_HOST_DEVICE void Run(const char* source, char* destination, unsigned bytes, double /*factor*/,
@@ -86,8 +86,8 @@ struct CopyBody {
 /// Multiplies by the segment's factor and converts, in one pass over memory. `From` and `To` may be one type.
 template <typename From, typename To>
 struct ConvertBody {
-  static constexpr unsigned kSourceBytes = sizeof(From);
-  static constexpr unsigned kDestinationBytes = sizeof(To);
+  using Source = From;
+  using Destination = To;
   static constexpr unsigned kTileElements = TileElements(sizeof(From), sizeof(To));
 
   static TFC_HOST_DEVICE void Run(const char* source, char* destination, unsigned elements, double factor,
@@ -146,7 +146,7 @@ struct ConvertBody {
   }
 };
 
-/// Every kernel, as KERNEL(name, body). The launching code finds them by these names.
+/// Every kernel, as KERNEL(name, body). The copying one is the first.
 #define TFC_SEGMENT_KERNELS(KERNEL)                                       \
   KERNEL(tfc_copy, CopyBody)                                              \
   KERNEL(tfc_scale_uint8, ConvertBody<Uint8, Uint8>)                      \

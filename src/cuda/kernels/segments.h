@@ -83,8 +83,8 @@ TFC_HOST_DEVICE void RunThread(const SegmentTable& table, unsigned long long thr
   const Segment& segment = segments[index];
   const unsigned long long start = (tile - first_tiles[index]) * Body::kTileElements;
   const unsigned long long left = segment.elements - start;
-  Body::Run(static_cast<const char*>(segment.source) + start * Body::kSourceBytes,
-            static_cast<char*>(segment.destination) + start * Body::kDestinationBytes,
+  Body::Run(static_cast<const char*>(segment.source) + start * sizeof(typename Body::Source),
+            static_cast<char*>(segment.destination) + start * sizeof(typename Body::Destination),
             static_cast<unsigned>(left < Body::kTileElements ? left : Body::kTileElements), segment.factor,
             static_cast<unsigned>(thread % kLanes));
 }
