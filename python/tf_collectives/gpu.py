@@ -12,7 +12,8 @@ __all__ = ["pin_gpu"]
 
 
 def pin_gpu() -> tf.config.PhysicalDevice | None:
-    """Give this process the GPU of its local rank, with memory growth, and connect it to the others.
+    """Give this process the GPU of its local rank, with memory growth, and connect it.
+
 
     ::
 
