@@ -14,7 +14,6 @@ __all__ = ["pin_gpu"]
 def pin_gpu() -> tf.config.PhysicalDevice | None:
     """Give this process the GPU of its local rank, with memory growth, and connect it.
 
-
     ::
 
         hvd.init()
