@@ -49,7 +49,7 @@ def pin_gpu() -> tf.config.PhysicalDevice | None:
             "and drivers for all, or hide the GPUs from all: CUDA_VISIBLE_DEVICES=."
         )
     with tf.device("/GPU:0"):
-        broadcast(tf.zeros([1]), 0, name="pin_gpu/connect")
+        broadcast(np.zeros([1], np.float32), 0, name="pin_gpu/connect")
     return gpus[basics.local_rank()]
 
 
