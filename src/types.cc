@@ -40,6 +40,7 @@ size_t SizeOf(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].by
 const char* NameOf(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].name; }
 const char* NameOf(CollectiveKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 const char* NameOf(ReduceOp op) { return kReduceOps[static_cast<size_t>(op)]; }
+const char* NameOf(DeviceKind device) { return device == DeviceKind::kGpu ? "GPU" : "CPU"; }
 bool IsReducible(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].reducible; }
 
 bool ParseDataType(const std::string& name, DataType* dtype) {

@@ -2,7 +2,6 @@
 
 #include "collective_kernel.h"
 #include "conversions.h"
-#include "output_allocator.h"
 #include "shape_functions.h"
 #include "tensorflow/core/framework/op.h"
 #include "tf_collectives/runtime.h"
@@ -66,7 +65,7 @@ REGISTER_OP("Collectives>GroupedAllGather")
     .SetIsDistributedCommunication()
     .SetShapeFn(GroupedShape);
 
-// CPU kernel.
+// CPU and GPU kernel.
 
 template <bool grouped>
 class AllGatherKernel : public CollectiveKernel {
@@ -86,37 +85,39 @@ class AllGatherKernel : public CollectiveKernel {
       TFC_RETURN_IF_ERROR(SpecOf(input.dtype(), input.shape(), &operation->request.tensors.emplace_back()));
       operation->inputs.push_back(input.data());
     }
-    operation->allocate_outputs = [context, operation](const GatherSizes& sizes) {
-      return FromTensorFlow(AllocateOutputs(context, operation, sizes));
+    operation->allocate_outputs = [this, context, operation](const GatherSizes& sizes) {
+      return AllocateOutputs(context, operation, sizes);
     };
     return Status::Ok();
   }
 
  private:
-  static absl::Status AllocateOutputs(tensorflow::OpKernelContext* context, Operation* operation,
-                                      const GatherSizes& sizes) {
+  Status AllocateOutputs(tensorflow::OpKernelContext* context, Operation* operation, const GatherSizes& sizes) const {
     const int tensors = context->num_inputs();
     const auto ranks = static_cast<int64_t>(sizes[0].size());
     for (int i = 0; i < tensors; ++i) {
       tensorflow::TensorShape shape = context->input(i).shape();
       shape.set_dim(0, std::accumulate(sizes[i].begin(), sizes[i].end(), int64_t{0}));
       tensorflow::Tensor* output = nullptr;
-      TF_RETURN_IF_ERROR(AllocateOutput(context, i, shape, &output));
+      TFC_RETURN_IF_ERROR(AllocateOutput(context, i, shape, &output));
       operation->outputs.push_back(output->data());
     }
-    const tensorflow::TensorShape sizes_shape =
-        grouped ? tensorflow::TensorShape({tensors, ranks}) : tensorflow::TensorShape({ranks});
+    const auto sizes_shape = grouped ? tensorflow::TensorShape({tensors, ranks}) : tensorflow::TensorShape({ranks});
     tensorflow::Tensor* sizes_output = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(tensors, sizes_shape, &sizes_output));
+    TFC_RETURN_IF_ERROR(FromTensorFlow(context->allocate_output(tensors, sizes_shape, &sizes_output)));
     auto* values = static_cast<int64_t*>(sizes_output->data());
     for (int i = 0; i < tensors; ++i) std::copy(sizes[i].begin(), sizes[i].end(), values + i * ranks);
-    return absl::OkStatus();
+    return Status::Ok();
   }
 };
 
 // Registration.
 
 REGISTER_KERNEL_BUILDER(Name("Collectives>AllGather").Device(tensorflow::DEVICE_CPU), AllGatherKernel<false>);
+REGISTER_KERNEL_BUILDER(Name("Collectives>AllGather").Device(tensorflow::DEVICE_GPU).HostMemory("sizes"),
+                        AllGatherKernel<false>);
 REGISTER_KERNEL_BUILDER(Name("Collectives>GroupedAllGather").Device(tensorflow::DEVICE_CPU), AllGatherKernel<true>);
+REGISTER_KERNEL_BUILDER(Name("Collectives>GroupedAllGather").Device(tensorflow::DEVICE_GPU).HostMemory("sizes"),
+                        AllGatherKernel<true>);
 
 }  // namespace tf_collectives

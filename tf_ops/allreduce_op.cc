@@ -2,7 +2,6 @@
 #include "absl/strings/str_cat.h"
 #include "collective_kernel.h"
 #include "conversions.h"
-#include "output_allocator.h"
 #include "shape_functions.h"
 #include "tensorflow/core/framework/op.h"
 
@@ -38,7 +37,7 @@ REGISTER_OP("Collectives>GroupedAllReduce")
     .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes);
 
-// CPU kernel.
+// CPU and GPU kernel.
 
 class AllReduceKernel : public CollectiveKernel {
  public:
@@ -63,7 +62,7 @@ class AllReduceKernel : public CollectiveKernel {
       tensorflow::Tensor* output = nullptr;
       // An input that nobody else needs is reduced in place.
       if (!context->forward_input_to_output_with_shape(i, i, input.shape(), &output)) {
-        TFC_RETURN_IF_ERROR(FromTensorFlow(AllocateOutput(context, i, input.shape(), &output)));
+        TFC_RETURN_IF_ERROR(AllocateOutput(context, i, input.shape(), &output));
       }
       operation->inputs.push_back(input.data());
       operation->outputs.push_back(output->data());
@@ -87,6 +86,8 @@ class AllReduceKernel : public CollectiveKernel {
 // Registration.
 
 REGISTER_KERNEL_BUILDER(Name("Collectives>AllReduce").Device(tensorflow::DEVICE_CPU), AllReduceKernel);
+REGISTER_KERNEL_BUILDER(Name("Collectives>AllReduce").Device(tensorflow::DEVICE_GPU), AllReduceKernel);
 REGISTER_KERNEL_BUILDER(Name("Collectives>GroupedAllReduce").Device(tensorflow::DEVICE_CPU), AllReduceKernel);
+REGISTER_KERNEL_BUILDER(Name("Collectives>GroupedAllReduce").Device(tensorflow::DEVICE_GPU), AllReduceKernel);
 
 }  // namespace tf_collectives

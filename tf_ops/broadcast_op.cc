@@ -1,6 +1,5 @@
 #include "collective_kernel.h"
 #include "conversions.h"
-#include "output_allocator.h"
 #include "shape_functions.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -46,7 +45,7 @@ REGISTER_OP("Collectives>BroadcastVariables")
     .SetIsDistributedCommunication()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
 
-// CPU kernels.
+// CPU and GPU kernels.
 
 class BroadcastKernelBase : public CollectiveKernel {
  public:
@@ -91,7 +90,7 @@ class BroadcastKernel : public BroadcastKernelBase {
         context->set_output(i, input);
         output = context->mutable_output(i);
       } else if (!context->forward_input_to_output_with_shape(i, i, input.shape(), &output)) {
-        TFC_RETURN_IF_ERROR(FromTensorFlow(AllocateOutput(context, i, input.shape(), &output)));
+        TFC_RETURN_IF_ERROR(AllocateOutput(context, i, input.shape(), &output));
       }
       operation->inputs.push_back(input.data());
       operation->outputs.push_back(output->data());
@@ -163,8 +162,12 @@ class BroadcastVariablesKernel : public BroadcastKernelBase {
 // Registration.
 
 REGISTER_KERNEL_BUILDER(Name("Collectives>Broadcast").Device(tensorflow::DEVICE_CPU), BroadcastKernel);
+REGISTER_KERNEL_BUILDER(Name("Collectives>Broadcast").Device(tensorflow::DEVICE_GPU), BroadcastKernel);
 REGISTER_KERNEL_BUILDER(Name("Collectives>GroupedBroadcast").Device(tensorflow::DEVICE_CPU), BroadcastKernel);
+REGISTER_KERNEL_BUILDER(Name("Collectives>GroupedBroadcast").Device(tensorflow::DEVICE_GPU), BroadcastKernel);
 REGISTER_KERNEL_BUILDER(Name("Collectives>BroadcastVariables").Device(tensorflow::DEVICE_CPU),
+                        BroadcastVariablesKernel);
+REGISTER_KERNEL_BUILDER(Name("Collectives>BroadcastVariables").Device(tensorflow::DEVICE_GPU).HostMemory("resources"),
                         BroadcastVariablesKernel);
 
 }  // namespace tf_collectives

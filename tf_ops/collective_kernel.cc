@@ -1,6 +1,8 @@
 #include "collective_kernel.h"
 
 #include "conversions.h"
+#include "gpu_stream.h"
+#include "output_allocator.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tf_collectives/runtime.h"
 
@@ -40,7 +42,10 @@ class CancellationGuard {
 }  // namespace
 
 CollectiveKernel::CollectiveKernel(tensorflow::OpKernelConstruction* construction, CollectiveKind kind)
-    : AsyncOpKernel(construction), kind_(kind) {
+    : AsyncOpKernel(construction),
+      kind_(kind),
+      device_(construction->device_type() == tensorflow::DeviceType(tensorflow::DEVICE_GPU) ? DeviceKind::kGpu
+                                                                                            : DeviceKind::kCpu) {
   OP_REQUIRES_OK(construction, construction->GetAttr("tensor_name", &tensor_name_));
 }
 
@@ -48,7 +53,9 @@ void CollectiveKernel::ComputeAsync(OpKernelContext* context, DoneCallback done)
   auto operation = std::make_shared<Operation>();
   operation->request.name = tensor_name_;
   operation->request.kind = kind_;
+  operation->request.device = device_;
   operation->step_id = context->step_id();
+  if (device_ == DeviceKind::kGpu) operation->stream = GpuStream(context);
   std::function<void()> on_success;
   const Status prepared = Prepare(context, operation.get(), &on_success);
   if (!prepared.ok()) {
@@ -75,6 +82,12 @@ void CollectiveKernel::ComputeAsync(OpKernelContext* context, DoneCallback done)
     done();
   };
   Runtime::Get().Submit(operation);
+}
+
+Status CollectiveKernel::AllocateOutput(OpKernelContext* context, int index, const tensorflow::TensorShape& shape,
+                                        tensorflow::Tensor** output) const {
+  return FromTensorFlow(device_ == DeviceKind::kGpu ? context->allocate_output(index, shape, output)
+                                                    : AllocateCpuOutput(context, index, shape, output));
 }
 
 }  // namespace tf_collectives

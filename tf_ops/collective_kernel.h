@@ -24,8 +24,13 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   virtual Status Prepare(tensorflow::OpKernelContext* context, Operation* operation,
                          std::function<void()>* on_success) = 0;
 
+  /// Makes output `index` where the kernel runs.
+  Status AllocateOutput(tensorflow::OpKernelContext* context, int index, const tensorflow::TensorShape& shape,
+                        tensorflow::Tensor** output) const;
+
  private:
   const CollectiveKind kind_;
+  const DeviceKind device_;
   std::string tensor_name_;
 };
 

@@ -79,8 +79,8 @@ class OutputAllocator : public tensorflow::Allocator {
 
 }  // namespace
 
-absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index, const tensorflow::TensorShape& shape,
-                            tensorflow::Tensor** output) {
+absl::Status AllocateCpuOutput(tensorflow::OpKernelContext* context, int index, const tensorflow::TensorShape& shape,
+                               tensorflow::Tensor** output) {
   const tensorflow::DataType dtype = context->expected_output_dtype(index);
   const size_t bytes = static_cast<size_t>(shape.num_elements()) * tensorflow::DataTypeSize(dtype);
   if (bytes < kSmallestBytes) return context->allocate_output(index, shape, output);

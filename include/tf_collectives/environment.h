@@ -32,6 +32,9 @@ struct TFC_EXPORT Environment {
   std::string log_level = "warning";
   int64_t chunk_bytes = int64_t{128} << 10;
   int64_t spin_microseconds = 50;
+  int64_t pack_limit_bytes = int64_t{4} << 20;
+  bool deterministic = false;
+  bool ranks_share_gpu = false;
   int64_t output_cache_bytes = int64_t{1} << 30;
 
   /// Reads and checks the variables; the error names the variable, its value and what is allowed.

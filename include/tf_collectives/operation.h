@@ -17,6 +17,10 @@ struct Operation {
   /// Identifies the TensorFlow step (or the eager call) that the operation belongs to. When one
   /// operation of a step fails, later ones of that step fail at once instead of waiting for peers.
   int64_t step_id = 0;
+  /// GPU only: the stream on which TensorFlow computes the inputs and uses the outputs (a CUstream).
+  void* stream = nullptr;
+  /// GPU only: the backend's mark of the point of that stream from which on the memory may be used.
+  std::shared_ptr<void> ready;
   /// One pointer per tensor. May equal the output's pointer.
   std::vector<const void*> inputs;
   /// One pointer per tensor; for an all-gather filled in by `allocate_outputs`.

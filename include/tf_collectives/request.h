@@ -24,6 +24,7 @@ struct TFC_EXPORT Request {
   /// The name that matches this request with those of the other ranks; empty for unnamed eager calls.
   std::string name;
   CollectiveKind kind = CollectiveKind::kAllReduce;
+  DeviceKind device = DeviceKind::kCpu;
   ReduceOp reduce_op = ReduceOp::kSum;
   int32_t root_rank = 0;
   double prescale_factor = 1.0;

@@ -20,6 +20,8 @@ class TFC_EXPORT Runtime {
 
   /// Meets the other processes of the job. Does nothing if already initialized.
   Status Initialize(const Environment& environment);
+  /// Where libnccl.so.2 is if neither TensorFlow nor the system has one. Call before Initialize.
+  void SetNcclLibrary(const std::string& path);
   /// Leaves the job: pending operations fail, peers are told, threads end. Does nothing if not initialized.
   void Shutdown();
 

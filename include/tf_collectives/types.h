@@ -29,6 +29,9 @@ enum class DataType : uint8_t {
 
 enum class CollectiveKind : uint8_t { kAllReduce, kAllGather, kBroadcast };
 
+/// Where the memory of a request lies. All ranks must agree on it.
+enum class DeviceKind : uint8_t { kCpu, kGpu };
+
 enum class ReduceOp : uint8_t { kSum, kAverage, kMin, kMax, kProduct };
 
 /// Bytes of one element.
@@ -37,6 +40,7 @@ TFC_EXPORT size_t SizeOf(DataType dtype);
 TFC_EXPORT const char* NameOf(DataType dtype);
 TFC_EXPORT const char* NameOf(CollectiveKind kind);
 TFC_EXPORT const char* NameOf(ReduceOp op);
+TFC_EXPORT const char* NameOf(DeviceKind device);
 
 TFC_EXPORT bool ParseDataType(const std::string& name, DataType* dtype);
 TFC_EXPORT bool ParseReduceOp(const std::string& name, ReduceOp* op);

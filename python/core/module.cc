@@ -91,6 +91,7 @@ PYBIND11_MODULE(_core, module) {
   py::register_exception<NotInitializedError>(module, "NotInitializedError", PyExc_RuntimeError);
 
   module.def("init", Initialize);
+  module.def("set_nccl_library", [](const std::string& path) { Runtime::Get().SetNcclLibrary(path); }, py::arg("path"));
   module.def("shutdown", [] { Runtime::Get().Shutdown(); }, py::call_guard<py::gil_scoped_release>());
   module.def("is_initialized", [] { return Runtime::Get().initialized(); });
   module.def("interrupt", [] { Runtime::Get().Interrupt(); }, py::call_guard<py::gil_scoped_release>());

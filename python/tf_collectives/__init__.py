@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         shutdown,
         size,
     )
+    from tf_collectives.gpu import pin_gpu
     from tf_collectives.gradients import DistributedGradientTape
     from tf_collectives.ops.allgather import allgather, grouped_allgather
     from tf_collectives.ops.allreduce import allreduce, grouped_allreduce
@@ -63,6 +64,7 @@ __all__ = [
     "local_rank",
     "local_size",
     "op_library",
+    "pin_gpu",
     "rank",
     "shutdown",
     "size",
@@ -86,6 +88,7 @@ _DEFINED_IN = {
         "shutdown",
         "size",
     ),
+    "gpu": ("pin_gpu",),
     "gradients": ("DistributedGradientTape",),
     "ops": (
         "Average",

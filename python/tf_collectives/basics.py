@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
+from pathlib import Path
 
 from tf_collectives import _core, interrupts, threads
 
@@ -36,6 +38,7 @@ def init() -> None:
     threads.reset()
     interrupts.install()
     try:
+        _core.set_nccl_library(_nccl_library())
         _core.init()
     except BaseException:
         interrupts.uninstall()
@@ -44,6 +47,19 @@ def init() -> None:
         # Exit handlers run last in, first out, so this one runs while TensorFlow is still whole.
         atexit.register(shutdown)
         _registered_at_exit = True
+
+
+def _nccl_library() -> str:
+    """Return the path of libnccl.so.2 of the package nvidia-nccl-cu12, or nothing without it."""
+    try:
+        package = importlib.util.find_spec("nvidia.nccl")
+    except ModuleNotFoundError:
+        return ""
+    for location in (package.submodule_search_locations or []) if package else []:
+        library = Path(location) / "lib" / "libnccl.so.2"
+        if library.exists():
+            return str(library)
+    return ""
 
 
 def shutdown() -> None:

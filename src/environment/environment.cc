@@ -59,6 +59,12 @@ class Reader {
     *value = text;
   }
 
+  void Switch(const char* name, const char* group, bool* value, const char* meaning) {
+    int64_t number = *value ? 1 : 0;
+    Integer(name, group, &number, 0, meaning);
+    *value = number != 0;
+  }
+
   bool describe_only = false;
   std::vector<Environment::Variable> variables;
   Status status;
@@ -78,6 +84,7 @@ class Reader {
   }
 };
 
+// In the order of the reference page.
 void Visit(Reader* reader, Environment* e) {
   reader->Integer("TFC_RANK", "launch", &e->topology.rank, 0, "Number of this process among all of the job.");
   reader->Integer("TFC_SIZE", "launch", &e->topology.size, 1, "Number of processes of the job.");
@@ -105,6 +112,12 @@ void Visit(Reader* reader, Environment* e) {
                   "Bytes in which large tensors pass through shared memory; rounded up to 4096.");
   reader->Integer("TFC_SPIN_MICROSECONDS", "tuning", &e->spin_microseconds, 0,
                   "How long a thread looks for progress of a running collective before it sleeps.");
+  reader->Integer("TFC_PACK_LIMIT_BYTES", "gpu", &e->pack_limit_bytes, 0,
+                  "GPU tensors from this size on are not packed with others, but join the same NCCL group.");
+  reader->Switch("TFC_DETERMINISTIC", "gpu", &e->deterministic,
+                 "1: only explicit groups travel together, so that results of GPUs don't depend on timing.");
+  reader->Switch("NCCL_MULTI_RANK_GPU_ENABLE", "gpu", &e->ranks_share_gpu,
+                 "1 (NCCL's own variable, from 2.30 on): several ranks may use one GPU.");
   reader->Integer("TFC_OUTPUT_CACHE_BYTES", "tuning", &e->output_cache_bytes, 0,
                   "Bytes of freed large outputs that are kept, because fresh memory costs as much as a collective.");
 }

@@ -30,8 +30,8 @@ std::vector<Unit> SplitByType(const std::vector<const Request*>& ready) {
 }
 
 bool CanTravelTogether(const Unit& a, const Unit& b) {
-  return a.dtype == b.dtype && a.request->kind == b.request->kind && a.request->reduce_op == b.request->reduce_op &&
-         a.request->root_rank == b.request->root_rank;
+  return a.dtype == b.dtype && a.request->kind == b.request->kind && a.request->device == b.request->device &&
+         a.request->reduce_op == b.request->reduce_op && a.request->root_rank == b.request->root_rank;
 }
 
 }  // namespace

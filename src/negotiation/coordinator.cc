@@ -1,6 +1,7 @@
 #include "negotiation/coordinator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "negotiation/mismatch.h"
@@ -21,7 +22,7 @@ void Coordinator::Receive(int rank, const RankMessage& message, Clock::time_poin
   } else if (const auto* report = std::get_if<FailureReport>(&message.content)) {
     Fail(report->epoch, report->status);
   } else {
-    CloseExecution();
+    CloseExecution(true);
     decided_.push_back(Departure{rank});
   }
 }
@@ -95,7 +96,8 @@ void Coordinator::Schedule(const std::string& name, Round&& round) {
       }
     }
   }
-  ready_.push_back(std::move(scheduled));
+  const bool on_gpu = round.requests.front()->device == DeviceKind::kGpu;
+  (on_gpu ? ready_on_gpu_ : ready_).push_back(std::move(scheduled));
 }
 
 uint32_t Coordinator::Remember(const Round& round) {
@@ -126,11 +128,16 @@ void Coordinator::Fail(uint32_t epoch, const Status& status) {
   queues_.clear();
   waiting_rounds_ = 0;
   // What was ready before the failure still runs, on all ranks alike.
-  CloseExecution();
+  CloseExecution(true);
   decided_.push_back(Failure{epoch, status});
 }
 
-void Coordinator::CloseExecution() {
+void Coordinator::CloseExecution(bool with_gpu) {
+  if (with_gpu) {
+    ready_.insert(ready_.end(), std::make_move_iterator(ready_on_gpu_.begin()),
+                  std::make_move_iterator(ready_on_gpu_.end()));
+    ready_on_gpu_.clear();
+  }
   if (ready_.empty()) return;
   for (uint32_t id : evicted_) retired_.emplace_back(decisions_made_ + decided_.size() + 1, id);
   decided_.push_back(Execution{fusion_threshold_, std::move(evicted_), std::move(ready_)});
@@ -139,7 +146,7 @@ void Coordinator::CloseExecution() {
 }
 
 std::vector<Decision> Coordinator::TakeDecisions() {
-  CloseExecution();
+  CloseExecution(!gpu_busy_);
   decisions_made_ += decided_.size();
   return std::exchange(decided_, {});
 }

@@ -37,6 +37,8 @@ class Coordinator {
   Deadline NextCheck() const;
 
   void SetFusionThreshold(int64_t bytes) { fusion_threshold_ = bytes; }
+  /// While set, what is ready on GPUs is kept back, so that it is fused with what becomes ready meanwhile.
+  void SetGpuBusy(bool busy) { gpu_busy_ = busy; }
   /// What was decided since the last call, to be sent to every rank in this order.
   std::vector<Decision> TakeDecisions();
 
@@ -64,7 +66,7 @@ class Coordinator {
   void Announced(int rank, const Announcement& announcement, Clock::time_point now);
   void Fail(uint32_t epoch, const Status& status);
   void Schedule(const std::string& name, Round&& round);
-  void CloseExecution();
+  void CloseExecution(bool with_gpu);
   RequestPointer Expand(int rank, const Announcement& announcement) const;
   uint32_t Remember(const Round& round);
   void ForgetRetired();
@@ -79,6 +81,8 @@ class Coordinator {
   Clock::time_point next_check_ = Clock::time_point::max();
   int64_t fusion_threshold_ = 0;
   std::vector<ScheduledRequest> ready_;
+  std::vector<ScheduledRequest> ready_on_gpu_;
+  bool gpu_busy_ = false;
   std::vector<uint32_t> evicted_;
   std::vector<Decision> decided_;
 

@@ -77,6 +77,7 @@ Execution GetExecution(WireReader* reader) {
 std::string EncodeRequest(const Request& request) {
   WireWriter writer;
   writer.Put(request.kind);
+  writer.Put(request.device);
   writer.Put(request.reduce_op);
   writer.Put(request.root_rank);
   writer.Put(request.prescale_factor);
@@ -94,6 +95,7 @@ std::string EncodeRequest(const Request& request) {
 bool DecodeRequest(const std::string& bytes, Request* request) {
   WireReader reader(bytes);
   request->kind = reader.Get<CollectiveKind>();
+  request->device = reader.Get<DeviceKind>();
   request->reduce_op = reader.Get<ReduceOp>();
   request->root_rank = reader.Get<int32_t>();
   request->prescale_factor = reader.Get<double>();

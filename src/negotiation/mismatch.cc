@@ -43,6 +43,9 @@ const std::vector<Aspect>& Aspects() {
        "Every rank must call the same collective under one name (unnamed eager calls match in the order in which they "
        "are made). "
        "Check that all ranks run the same code; give calls a name."},
+      {"device", [](const Request& a, const Request& b) { return a.device == b.device; },
+       "Every rank must pass tensors on the same kind of device. Check that all ranks see a GPU, and for tf.device on "
+       "some ranks only."},
       {"number of tensors", [](const Request& a, const Request& b) { return a.tensors.size() == b.tensors.size(); },
        "Every rank must pass as many tensors to a group. Check that all ranks build the same model."},
       {"dtype", EachTensor([](const Request&, const TensorSpec& tensor) { return tensor.dtype; }),
@@ -84,6 +87,7 @@ std::string Describe(const Request& request) {
   if (request.kind == CollectiveKind::kBroadcast) text += Concat(" from root ", request.root_rank);
   if (request.prescale_factor != 1.0) text += Concat(" prescale ", request.prescale_factor);
   if (request.postscale_factor != 1.0) text += Concat(" postscale ", request.postscale_factor);
+  if (request.device == DeviceKind::kGpu) text += " on GPU";
   return Concat(NameOf(request.kind), " ", text);
 }
 

@@ -42,30 +42,76 @@ ExecutionRun::ExecutionRun(std::vector<StartedOperation> started, int64_t fusion
   }
 }
 
-Status ExecutionRun::RunAll(Communicator* communicator) {
-  for (Entry& entry : entries_) AllocateOutputs(&entry);
+bool ExecutionRun::OnGpu(const FusionBatch& planned) const {
+  return entries_[planned.members[0].request].operation->request.device == DeviceKind::kGpu;
+}
+
+void* ExecutionRun::gpu_stream() const {
+  for (const Entry& entry : entries_) {
+    if (entry.operation->request.device == DeviceKind::kGpu) return entry.operation->stream;
+  }
+  return nullptr;
+}
+
+Status ExecutionRun::RunAll(Communicator* communicator, DeviceBackend* gpu,
+                            const std::function<void(const Status&)>& on_device_done) {
+  for (Entry& entry : entries_) {
+    if (!entry.reported) AllocateOutputs(&entry, gpu);
+  }
   for (const FusionBatch& planned : plan_) {
-    TFC_RETURN_IF_ERROR(communicator->Run(Assemble(planned)));
-    for (const BatchMember& member : planned.members) {
-      Entry& entry = entries_[member.request];
-      if (--entry.parts_left == 0) Report(&entry, entry.status);
+    if (!OnGpu(planned)) {
+      TFC_RETURN_IF_ERROR(communicator->Run(Assemble(planned)));
+      Finish(planned, Status::Ok());
+    } else if (!entries_[planned.members[0].request].reported) {
+      DeviceBatch batch = AssembleForGpu(planned);
+      batch.done = [self = shared_from_this(), &planned, on_device_done](const Status& status) {
+        self->Finish(planned, status);
+        on_device_done(status);
+      };
+      gpu->Launch(std::move(batch));
     }
   }
   return Status::Ok();
 }
 
-void ExecutionRun::FailRest(const Status& status) {
+void ExecutionRun::FailGpu(const Status& status) {
   for (Entry& entry : entries_) {
-    if (!entry.reported) Report(&entry, status);
+    if (entry.operation->request.device == DeviceKind::kGpu) Report(&entry, status);
   }
 }
 
-void ExecutionRun::AllocateOutputs(Entry* entry) {
+void ExecutionRun::FailRest(const Status& status) {
+  for (Entry& entry : entries_) Report(&entry, status);
+}
+
+void ExecutionRun::AllocateOutputs(Entry* entry, DeviceBackend* gpu) {
   Operation& operation = *entry->operation;
   if (operation.allocate_outputs == nullptr) return;
   entry->status = operation.allocate_outputs(entry->sizes);
+  // TensorFlow may hand out memory that kernels still use which are queued by now.
+  if (entry->status.ok() && operation.request.device == DeviceKind::kGpu) entry->status = gpu->MarkReady(&operation);
   // Without memory this rank still takes part, because the others need its data.
   if (!entry->status.ok()) operation.outputs.assign(operation.inputs.size(), nullptr);
+}
+
+DeviceBatch ExecutionRun::AssembleForGpu(const FusionBatch& planned) const {
+  DeviceBatch batch;
+  batch.batch = Assemble(planned);
+  for (const BatchMember& member : planned.members) batch.ready.push_back(entries_[member.request].operation->ready);
+  return batch;
+}
+
+void ExecutionRun::Finish(const FusionBatch& planned, const Status& status) {
+  for (const BatchMember& member : planned.members) {
+    Entry& entry = entries_[member.request];
+    bool is_last;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (entry.status.ok()) entry.status = status;
+      is_last = --entry.parts_left == 0;
+    }
+    if (is_last) Report(&entry, entry.status);
+  }
 }
 
 Batch ExecutionRun::Assemble(const FusionBatch& planned) const {
@@ -93,7 +139,11 @@ Batch ExecutionRun::Assemble(const FusionBatch& planned) const {
 }
 
 void ExecutionRun::Report(Entry* entry, const Status& status) {
-  entry->reported = true;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (entry->reported) return;
+    entry->reported = true;
+  }
   entry->operation->done(status);
 }
 

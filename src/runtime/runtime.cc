@@ -96,10 +96,20 @@ void Runtime::Submit(const OperationPointer& operation) {
   const std::shared_ptr<Session> session = implementation_->session();
   if (session == nullptr) {
     operation->done(NotInitialized());
-  } else {
-    session->participant().Submit(operation);
+    return;
   }
+  if (operation->request.device == DeviceKind::kGpu) {
+    const Status status = session->gpu().MarkReady(operation.get());
+    if (!status.ok()) {
+      session->participant().ReportFailure(operation->step_id, status);
+      operation->done(status);
+      return;
+    }
+  }
+  session->participant().Submit(operation);
 }
+
+void Runtime::SetNcclLibrary(const std::string& path) { implementation_->state->nccl_library = path; }
 
 void Runtime::Cancel(const OperationPointer& operation) {
   const std::shared_ptr<Session> session = implementation_->session();

@@ -14,6 +14,8 @@
 namespace tf_collectives {
 namespace {
 
+// One that runs and one that follows it without a gap; what becomes ready meanwhile is fused into the next.
+constexpr int kGpuBatchesInFlight = 2;
 constexpr auto kLeaveLimit = std::chrono::seconds(10);
 // How much longer than its own deadline the coordinator may take to tell of it.
 constexpr auto kCoordinatorGrace = std::chrono::seconds(5);
@@ -46,7 +48,8 @@ Session::Session(const Environment& environment, Meeting meeting, std::shared_pt
     : environment_(environment),
       state_(std::move(state)),
       meeting_(std::move(meeting)),
-      board_(meeting_.segment.data(), meeting_.layout) {
+      board_(meeting_.segment.data(), meeting_.layout),
+      gpu_(environment, state_->nccl_library) {
   const Topology& topology = environment_.topology;
   board_.rank(topology.rank).process_id = getpid();
   carrier_ = std::make_unique<ShmCarrier>(board_, topology.rank);
@@ -82,8 +85,10 @@ void Session::Leave() {
     WaitForIdle(deadline);
   }
   participant_->Close(goodbye);
+  WaitForIdle(deadline);
   participant_->SayFarewell();
   Stop(deadline);
+  gpu_.Close();
   board_.rank(topology().rank).departed = 1;
 }
 
@@ -99,7 +104,7 @@ void Session::CloseDescriptorsAfterFork() { watcher_->CloseDescriptors(); }
 
 void Session::WaitForIdle(Clock::time_point deadline) {
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  idle_.wait_until(lock, deadline, [this] { return !participant_->HasWaiting(); });
+  idle_.wait_until(lock, deadline, [this] { return !participant_->HasWaiting() && gpu_.in_flight() == 0; });
 }
 
 void Session::Loop() {
@@ -147,7 +152,8 @@ bool Session::Step() {
 bool Session::Coordinate() {
   bool progressed = false;
   std::string bytes;
-  coordinator_->SetFusionThreshold(state_->fusion_threshold);
+  coordinator_->SetFusionThreshold(environment_.deterministic ? 0 : state_->fusion_threshold.load());
+  coordinator_->SetGpuBusy(gpu_.in_flight() >= kGpuBatchesInFlight);
   for (int rank = 0; rank < board_.size(); ++rank) {
     while (carrier_->Receive(rank, &bytes)) {
       progressed = true;
@@ -178,9 +184,9 @@ void Session::Announce(const std::vector<Decision>& decisions) {
     const Deadline deadline =
         environment_.timeout_seconds > 0 ? Deadline(start + FromSeconds(environment_.timeout_seconds)) : std::nullopt;
     if (deadline && Clock::now() >= *deadline) {
-      participant_->Close({StatusCode::kDeadlineExceeded,
-                           Concat("a rank has not taken its messages for ", environment_.timeout_seconds,
-                                  " s. See whether a process is stopped or its machine is overloaded.")});
+      Break({StatusCode::kDeadlineExceeded,
+             Concat("a rank has not taken its messages for ", environment_.timeout_seconds,
+                    " s. See whether a process is stopped or its machine is overloaded.")});
       return;
     }
     carrier_->Wait(events, deadline);
@@ -200,25 +206,50 @@ void Session::CarryOut(const Decision& decision) {
 void Session::Execute(const Execution& execution) {
   std::vector<StartedOperation> started;
   Status status = participant_->Start(execution, &started);
-  ExecutionRun run(std::move(started), execution.fusion_threshold);
-  state_->tensors += run.tensors();
-  state_->batches += run.batches();
-  state_->bytes += run.bytes();
-  if (status.ok()) status = run.RunAll(communicator_.get());
+  const auto run = std::make_shared<ExecutionRun>(std::move(started), execution.fusion_threshold);
+  state_->tensors += run->tensors();
+  state_->batches += run->batches();
+  state_->bytes += run->bytes();
+  if (void* stream = run->gpu_stream(); status.ok() && stream != nullptr) {
+    const Status connected = gpu_.Connect(stream, communicator_.get());
+    if (!connected.ok()) run->FailGpu(connected);
+  }
+  if (status.ok()) {
+    status = run->RunAll(communicator_.get(), gpu_.backend(), [this](const Status& done) { GpuBatchDone(done); });
+  }
   if (status.ok()) return;
   if (board_.lost_rank() >= 0) status = LostError();
-  run.FailRest(status);
+  run->FailRest(status);
+  Break(status);
+}
+
+void Session::GpuBatchDone(const Status& status) {
+  if (!status.ok() && board_.lost_rank() < 0) {
+    participant_->Close(status);
+    board_.ReportLost(topology().rank, LossKind::kDeviceFailed);
+  }
+  // The coordinator may have kept something back.
+  carrier_->Wake();
+}
+
+void Session::Break(const Status& status) {
   participant_->Close(status);
+  gpu_.Abort(status);
 }
 
 bool Session::CheckLost() {
   if (board_.lost_rank() < 0) return false;
-  participant_->Close(LostError());
+  Break(LostError());
   return true;
 }
 
 Status Session::LostError() const {
   const int rank = board_.lost_rank();
+  if (board_.loss_kind() == LossKind::kDeviceFailed) {
+    return {StatusCode::kUnavailable, Concat("the GPU communication of rank ", rank,
+                                             " has failed, so collectives can't run any more. "
+                                             "See that rank's error, then start the job again.")};
+  }
   return {StatusCode::kUnavailable, Concat("rank ", rank, " (process ", board_.rank(rank).process_id.load(),
                                            ") has ended without leaving the job: it crashed or was killed, perhaps for "
                                            "want of memory. Collectives can't run "

@@ -13,6 +13,7 @@
 #include "negotiation/coordinator.h"
 #include "negotiation/participant.h"
 #include "negotiation/shm_carrier.h"
+#include "runtime/device_link.h"
 #include "runtime/watcher.h"
 #include "tf_collectives/environment.h"
 #include "tf_collectives/fusion.h"
@@ -22,6 +23,7 @@ namespace tf_collectives {
 /// What outlives a session: settings that may change while it runs, and counters.
 struct SharedState {
   std::atomic<int64_t> fusion_threshold{0};
+  std::string nccl_library;
   std::atomic<int64_t> tensors{0};
   std::atomic<int64_t> batches{0};
   std::atomic<int64_t> bytes{0};
@@ -36,6 +38,7 @@ class Session {
   ~Session();
 
   Participant& participant() { return *participant_; }
+  DeviceLink& gpu() { return gpu_; }
   const Topology& topology() const { return environment_.topology; }
   const Environment& environment() const { return environment_; }
 
@@ -57,6 +60,10 @@ class Session {
   void Announce(const std::vector<Decision>& decisions);
   void CarryOut(const Decision& decision);
   void Execute(const Execution& execution);
+  /// Called on the backend's thread when a batch on a GPU is done.
+  void GpuBatchDone(const Status& status);
+  /// Nothing can run any more.
+  void Break(const Status& status);
   /// Whether a rank is lost; if so, everything fails.
   bool CheckLost();
   void CheckSilence();
@@ -73,6 +80,7 @@ class Session {
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Coordinator> coordinator_;  // rank 0 only
   std::unique_ptr<Communicator> communicator_;
+  DeviceLink gpu_;
   std::unique_ptr<Watcher> watcher_;
 
   std::atomic<bool> stop_{false};

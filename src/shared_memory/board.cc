@@ -20,7 +20,7 @@ size_t BoardLayout::TotalBytes() const { return DataOffset(*this) + (uint64_t{si
 
 Board::Board(void* memory, const BoardLayout& layout) : layout_(layout) {
   char* base = static_cast<char*>(memory);
-  lost_rank_ = reinterpret_cast<std::atomic<int32_t>*>(base);
+  lost_ = reinterpret_cast<std::atomic<int32_t>*>(base);
   ranks_ = reinterpret_cast<RankBlock*>(base + kHeaderBytes);
   rings_ = base + kHeaderBytes + layout.size * sizeof(RankBlock);
   data_ = base + DataOffset(layout);
@@ -30,9 +30,9 @@ void Board::Format() {
   for (int i = 0; i < 2 * size(); ++i) Ring(i)->capacity = layout_.ring_bytes;
 }
 
-void Board::ReportLost(int rank) const {
+void Board::ReportLost(int rank, LossKind kind) const {
   int32_t none = 0;
-  lost_rank_->compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);
+  lost_->compare_exchange_strong(none, 2 * (rank + 1) + static_cast<int32_t>(kind), std::memory_order_acq_rel);
   RingAll();
 }
 

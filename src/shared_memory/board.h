@@ -33,6 +33,9 @@ struct RankBlock {
   std::atomic<int32_t> process_id;
 };
 
+/// Why a job can't go on.
+enum class LossKind : int32_t { kEnded, kDeviceFailed };
+
 /// The shared segment, seen as what lies in it: blocks, message rings, and slots for data.
 class Board {
  public:
@@ -54,18 +57,19 @@ class Board {
   /// Where the ranks put the reduced slices of the given chunk.
   char* result(uint64_t chunk) const { return slot(static_cast<int>(layout_.size), chunk); }
 
-  /// The rank that ended without a goodbye, or -1. The first such rank stays.
-  int lost_rank() const { return lost_rank_->load(std::memory_order_acquire) - 1; }
+  /// The rank that ended without a goodbye or whose GPU failed, or -1. The first such rank stays.
+  int lost_rank() const { return lost_->load(std::memory_order_acquire) / 2 - 1; }
+  LossKind loss_kind() const { return static_cast<LossKind>(lost_->load(std::memory_order_acquire) % 2); }
   /// Records a lost rank and wakes everybody.
-  void ReportLost(int rank) const;
+  void ReportLost(int rank, LossKind kind = LossKind::kEnded) const;
   void RingAll() const;
 
  private:
   ByteRing* Ring(int index) const;
 
   BoardLayout layout_;
-  /// Holds the lost rank plus one, because fresh memory is zero.
-  std::atomic<int32_t>* lost_rank_ = nullptr;
+  /// Twice the lost rank plus one, and the kind of the loss; fresh memory is zero.
+  std::atomic<int32_t>* lost_ = nullptr;
   RankBlock* ranks_ = nullptr;
   char* rings_ = nullptr;
   char* data_ = nullptr;

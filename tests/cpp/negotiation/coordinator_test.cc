@@ -95,7 +95,7 @@ TEST(AMismatchNamesCampsAndMissingRanks) {
 TEST(EveryAspectIsCompared) {
   Request base = Named("a");
   base.kind = CollectiveKind::kBroadcast;
-  std::vector<std::pair<std::string, Request>> variants(6, {"", base});
+  std::vector<std::pair<std::string, Request>> variants(7, {"", base});
   variants[0] = {"collective", base};
   variants[0].second.kind = CollectiveKind::kAllReduce;
   variants[1] = {"number of tensors", base};
@@ -108,6 +108,8 @@ TEST(EveryAspectIsCompared) {
   variants[4].second.root_rank = 1;
   variants[5] = {"scale factors", base};
   variants[5].second.prescale_factor = 0.5;
+  variants[6] = {"device", base};
+  variants[6].second.device = DeviceKind::kGpu;
   for (const auto& [aspect, variant] : variants) {
     Conversation talk(2);
     talk.Announce(0, base);
