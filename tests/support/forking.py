@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0
 _START_SECONDS = 240.0
+_END_SECONDS = 10.0
 _TESTS = Path(__file__).parents[1]
 _server: _Server | None = None
 
@@ -130,6 +131,10 @@ class Job:
         for rank in self._ranks:
             rank.send(signal.SIGCONT)
             rank.send(signal.SIGABRT)
+        deadline = time.monotonic() + _END_SECONDS
+        for rank in self._ranks:
+            if not rank.wait_for_end(deadline):
+                rank.send(signal.SIGKILL)
         return [rank.end() for rank in self._ranks]
 
 
@@ -182,13 +187,14 @@ class _Rank:
 
     def end(self) -> Ended:
         if self._ended is None:
-            assert self.wait_for_end(time.monotonic() + TIMEOUT), f"process {self.pid} won't end"
+            ended = self.wait_for_end(time.monotonic() + _END_SECONDS)
+            assert ended, f"process {self.pid} won't end"
             self._connection.close()
             os.close(self._process)
             self.stdin.close()
             for reader in self._readers:
                 # A child of the rank that is still there keeps the pipes open.
-                reader.join(TIMEOUT)
+                reader.join(_END_SECONDS)
             texts = ("".join(self._lines[name]) for name in ("stdout", "stderr"))
             self._ended = Ended(self._returncode, *texts)
         return self._ended
