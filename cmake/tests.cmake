@@ -1,5 +1,6 @@
 # The C++ tests: every tests/cpp/**/<name>_test.cc is a program and a CTest test of its own. What the
-# tests share lies in the other files of tests/cpp.
+# tests share lies in the other files of tests/cpp. CTest runs those called <name>_gpu_test.cc on the
+# CUDA stand-in; started by hand, they take the GPU of the machine.
 
 file(GLOB_RECURSE TFC_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/*.cc")
 set(TFC_TEST_SHARED_SOURCES ${TFC_TEST_SOURCES})
@@ -39,14 +40,10 @@ foreach(source IN LISTS TFC_TEST_SOURCES)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${target} PRIVATE tfc_testing)
   tfc_own_code(${target})
-  add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES TIMEOUT 120)
+  if(target MATCHES "_gpu_test$")
+    list(APPEND TFC_GPU_TESTS ${target})
+  else()
+    add_test(NAME ${target} COMMAND ${target})
+    set_tests_properties(${target} PROPERTIES TIMEOUT 120)
+  endif()
 endforeach()
-
-# The CUDA kernels compiled for the CPU, as the CUDA stand-in of tests/cuda_standin runs them.
-if(EXISTS "${PROJECT_SOURCE_DIR}/tests/cuda_standin/kernel_hook.h")
-  add_library(tfc_host_kernels SHARED "${PROJECT_SOURCE_DIR}/tests/cuda_kernels/standin_kernels.cc")
-  target_include_directories(tfc_host_kernels PRIVATE
-    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
-  tfc_own_code(tfc_host_kernels)
-endif()

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "communicators/reduction.h"
-#include "cuda_kernels/host_kernels.h"
+#include "cuda/kernel_checks.h"
 #include "testing.h"
 #include "text.h"
 #include "tf_collectives/types.h"
@@ -43,31 +43,6 @@ class Memory {
   size_t bytes_;
 };
 
-struct Types {
-  const char* kernel;
-  DataType from;
-  DataType to;
-};
-const Types kTypes[] = {
-    {"tfc_scale_uint8", DataType::kUint8, DataType::kUint8},
-    {"tfc_scale_int8", DataType::kInt8, DataType::kInt8},
-    {"tfc_scale_int32", DataType::kInt32, DataType::kInt32},
-    {"tfc_scale_int64", DataType::kInt64, DataType::kInt64},
-    {"tfc_scale_float16", DataType::kFloat16, DataType::kFloat16},
-    {"tfc_scale_bfloat16", DataType::kBfloat16, DataType::kBfloat16},
-    {"tfc_scale_float32", DataType::kFloat32, DataType::kFloat32},
-    {"tfc_scale_float64", DataType::kFloat64, DataType::kFloat64},
-    {"tfc_convert_float32_to_float16", DataType::kFloat32, DataType::kFloat16},
-    {"tfc_convert_float32_to_bfloat16", DataType::kFloat32, DataType::kBfloat16},
-    {"tfc_convert_float16_to_float32", DataType::kFloat16, DataType::kFloat32},
-    {"tfc_convert_bfloat16_to_float32", DataType::kBfloat16, DataType::kFloat32},
-};
-
-const HostKernel& Find(const std::string& name) {
-  return *std::find_if(HostKernels().begin(), HostKernels().end(),
-                       [&](const HostKernel& kernel) { return kernel.name == name; });
-}
-
 template <typename T>
 std::vector<float> WidenAll(const void* source, size_t count) {
   std::vector<float> wide(count);
@@ -88,7 +63,7 @@ void NarrowAll(const std::vector<float>& wide, void* destination) {
 }
 
 /// What the kernel should give, by the reduction of a single rank and plain conversions.
-std::vector<unsigned char> Expected(const Types& types, const void* source, size_t count, double factor) {
+std::vector<unsigned char> Expected(const KernelTypes& types, const void* source, size_t count, double factor) {
   std::vector<unsigned char> aligned(count * SizeOf(types.from));
   if (count > 0) std::memcpy(aligned.data(), source, aligned.size());
   std::vector<unsigned char> result(count * SizeOf(types.to));
@@ -117,58 +92,6 @@ std::vector<unsigned char> Expected(const Types& types, const void* source, size
   return result;
 }
 
-bool IsNaN(DataType dtype, const unsigned char* bytes) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, bytes, SizeOf(dtype));
-  switch (dtype) {
-    case DataType::kFloat16:
-      return (bits & 0x7FFF) > 0x7C00;
-    case DataType::kBfloat16:
-      return (bits & 0x7FFF) > 0x7F80;
-    case DataType::kFloat32:
-      return (bits & 0x7FFFFFFF) > 0x7F800000;
-    case DataType::kFloat64:
-      return (bits & 0x7FFFFFFFFFFFFFFF) > 0x7FF0000000000000;
-    default:
-      return false;
-  }
-}
-
-/// The first element that differs, or `count`. One NaN is as good as another.
-size_t FirstDifference(DataType dtype, const unsigned char* a, const unsigned char* b, size_t count) {
-  const size_t bytes = SizeOf(dtype);
-  for (size_t i = 0; i < count; ++i, a += bytes, b += bytes) {
-    if (std::memcmp(a, b, bytes) != 0 && !(IsNaN(dtype, a) && IsNaN(dtype, b))) return i;
-  }
-  return count;
-}
-
-SegmentTable TableOf(const std::vector<Segment>& segments, const std::vector<unsigned>& first_tiles, unsigned tiles) {
-  SegmentTable table = {};
-  table.count = static_cast<unsigned>(segments.size());
-  table.tiles = tiles;
-  if (segments.size() <= kInlineSegments) {
-    std::copy(segments.begin(), segments.end(), table.inline_segments);
-    std::copy(first_tiles.begin(), first_tiles.end(), table.inline_first_tiles);
-  } else {
-    table.segments = segments.data();
-    table.first_tiles = first_tiles.data();
-  }
-  return table;
-}
-
-void Launch(const HostKernel& kernel, const std::vector<Segment>& segments) {
-  const unsigned tile = TileElements(kernel.source_bytes, kernel.destination_bytes);
-  std::vector<unsigned> first_tiles;
-  unsigned tiles = 0;
-  for (const Segment& segment : segments) {
-    first_tiles.push_back(tiles);
-    tiles += static_cast<unsigned>((segment.elements + tile - 1) / tile);
-  }
-  constexpr unsigned kTilesInBlock = kBlockThreads / kLanes;
-  kernel.run(TableOf(segments, first_tiles, tiles), (tiles + kTilesInBlock - 1) / kTilesInBlock);
-}
-
 /// Sizes around words, rounds of a warp and tiles. Most combinations of alignments see only a few of them.
 const std::vector<size_t> kAllCounts = {1,   2,   3,   5,    8,    15,   16,   17,   33,
                                         127, 128, 129, 1000, 2047, 2048, 2049, 8192, 9001};
@@ -181,7 +104,7 @@ TEST(CopiesAnyBytesAtAnyAlignment) {
     for (size_t to = 0; to < 16; ++to) {
       for (const size_t bytes : Counts(from, to)) {
         Memory source(bytes, from, 1), destination(bytes, to, 2);
-        Launch(Find("tfc_copy"), {{source.data(), destination.data(), bytes, 1.0}});
+        RunOnHost(FindHostKernel("tfc_copy"), {{source.data(), destination.data(), bytes, 1.0}});
         CHECK(std::memcmp(source.data(), destination.data(), bytes) == 0);
         CHECK(destination.MarginsAreIntact());
       }
@@ -190,14 +113,14 @@ TEST(CopiesAnyBytesAtAnyAlignment) {
 }
 
 TEST(ScalesAndConvertsAsTheCpuDoes) {
-  for (const Types& types : kTypes) {
+  for (const KernelTypes& types : kKernelTypes) {
     const size_t from_bytes = SizeOf(types.from), to_bytes = SizeOf(types.to);
     for (size_t from = 0; from < 16; from += from_bytes) {
       for (size_t to = 0; to < 16; to += to_bytes) {
         for (const size_t count : Counts(from, to)) {
           for (const double factor : {1.0, -1e3 / 3}) {
             Memory source(count * from_bytes, from, 3), destination(count * to_bytes, to, 4);
-            Launch(Find(types.kernel), {{source.data(), destination.data(), count, factor}});
+            RunOnHost(FindHostKernel(types.kernel), {{source.data(), destination.data(), count, factor}});
             const auto expected = Expected(types, source.data(), count, factor);
             const size_t different = FirstDifference(types.to, destination.data(), expected.data(), count);
             if (different != count)
@@ -213,14 +136,14 @@ TEST(ScalesAndConvertsAsTheCpuDoes) {
 }
 
 TEST(ScalesInPlaceAndEachElementOnce) {
-  for (const Types& types : kTypes) {
+  for (const KernelTypes& types : kKernelTypes) {
     if (types.from != types.to) continue;
     const size_t bytes = SizeOf(types.from);
     // One element beyond two whole tiles.
     const size_t count = 2 * kTileBytes / bytes + 1;
     Memory memory(count * bytes, bytes % 16, 5);
     const auto expected = Expected(types, memory.data(), count, 0.75);
-    Launch(Find(types.kernel), {{memory.data(), memory.data(), count, 0.75}});
+    RunOnHost(FindHostKernel(types.kernel), {{memory.data(), memory.data(), count, 0.75}});
     CHECK_EQ(FirstDifference(types.to, memory.data(), expected.data(), count), count);
   }
 }
@@ -257,7 +180,7 @@ TEST(RunsManySegmentsOfAllSizesInOneLaunch) {
   std::mt19937 random(6);
   for (const size_t segment_count : {size_t{1}, size_t{kInlineSegments}, size_t{kInlineSegments} + 1, size_t{3000}}) {
     for (const char* name : {"tfc_copy", "tfc_scale_float32", "tfc_convert_float32_to_bfloat16"}) {
-      const HostKernel& kernel = Find(name);
+      const HostKernel& kernel = FindHostKernel(name);
       std::vector<Memory> sources, destinations;
       std::vector<Segment> segments;
       for (size_t i = 0; i < segment_count; ++i) {
@@ -268,7 +191,7 @@ TEST(RunsManySegmentsOfAllSizesInOneLaunch) {
         destinations.emplace_back(count * kernel.destination_bytes, 0, static_cast<uint32_t>(i) + 1);
         segments.push_back({sources.back().data(), destinations.back().data(), count, 0.5});
       }
-      Launch(kernel, segments);
+      RunOnHost(kernel, segments);
       for (size_t i = 0; i < segment_count; ++i) {
         const size_t count = segments[i].elements;
         if (kernel.name == std::string("tfc_copy")) {
