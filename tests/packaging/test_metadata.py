@@ -70,7 +70,9 @@ def test_tfcrun_is_installed() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["libtf_collectives.so", "tf_collectives_ops.so", "_core"])
+@pytest.mark.parametrize(
+    "name", ["libtf_collectives.so", "libtf_collectives_cuda.so", "tf_collectives_ops.so", "_core"]
+)
 def test_shared_objects_find_each_other_by_place(name: str) -> None:
     directory = Path(tf_collectives.op_library()).parent
     (library,) = [path for path in directory.glob("*.so") if path.name.startswith(name)]
