@@ -111,7 +111,7 @@ void Visit(Reader* reader, Environment* e) {
   reader->Integer("TFC_CHUNK_BYTES", "tuning", &e->chunk_bytes, 4096,
                   "Bytes in which large tensors pass through shared memory; rounded up to 4096.");
   reader->Integer("TFC_SPIN_MICROSECONDS", "tuning", &e->spin_microseconds, 0,
-                  "How long a thread looks for progress of a running collective before it sleeps.");
+                  "How long a thread looks for progress before it sleeps; with more ranks than cores not at all.");
   reader->Integer("TFC_PACK_LIMIT_BYTES", "gpu", &e->pack_limit_bytes, 0,
                   "GPU tensors from this size on are not packed with others, but join the same NCCL group.");
   reader->Switch("TFC_DETERMINISTIC", "gpu", &e->deterministic,

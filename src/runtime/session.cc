@@ -24,6 +24,12 @@ Clock::duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+/// With more ranks than cores, whoever looks for news keeps another rank from making them.
+std::chrono::microseconds SpinFor(const Environment& environment) {
+  const bool crowded = static_cast<unsigned>(environment.topology.local_size) > std::thread::hardware_concurrency();
+  return std::chrono::microseconds(crowded ? 0 : environment.spin_microseconds);
+}
+
 /// The meeting of a job of one.
 Status MeetAlone(const Environment&, Meeting* meeting) {
   meeting->layout = {1, 1, 0, 4096};
@@ -47,6 +53,7 @@ Status Session::Create(const Environment& environment, int generation, std::shar
 Session::Session(const Environment& environment, Meeting meeting, std::shared_ptr<SharedState> state)
     : environment_(environment),
       state_(std::move(state)),
+      spin_(SpinFor(environment)),
       meeting_(std::move(meeting)),
       board_(meeting_.segment.data(), meeting_.layout),
       gpu_(environment, state_->nccl_library) {
@@ -63,9 +70,7 @@ Session::Session(const Environment& environment, Meeting meeting, std::shared_pt
     communicator_ = std::make_unique<LocalCommunicator>();
   } else {
     communicator_ = std::make_unique<ShmCommunicator>(
-        board_, topology.rank,
-        ShmCommunicator::Options{std::chrono::microseconds(environment_.spin_microseconds),
-                                 FromSeconds(environment_.timeout_seconds)});
+        board_, topology.rank, ShmCommunicator::Options{spin_, FromSeconds(environment_.timeout_seconds)});
   }
   watcher_ = std::make_unique<Watcher>(board_, std::move(meeting_.peers));
   thread_ = std::thread([this] { Loop(); });
@@ -124,8 +129,8 @@ void Session::Loop() {
 }
 
 bool Session::SpinForEvent(uint32_t events) {
-  if (environment_.spin_microseconds == 0 || !participant_->HasWaiting()) return false;
-  const Clock::time_point end = Clock::now() + std::chrono::microseconds(environment_.spin_microseconds);
+  if (spin_.count() == 0 || !participant_->HasWaiting()) return false;
+  const Clock::time_point end = Clock::now() + spin_;
   do {
     if (carrier_->Events() != events) return true;
     // TensorFlow's threads, which may be about to submit more, need the core more than this one.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -74,6 +75,7 @@ class Session {
 
   const Environment environment_;
   const std::shared_ptr<SharedState> state_;
+  const std::chrono::microseconds spin_;
   Meeting meeting_;
   Board board_;
   std::unique_ptr<Carrier> carrier_;
