@@ -17,6 +17,11 @@ int Descriptor() {
   return descriptor;
 }
 
+// Whoever waits for something asks for it thousands of times.
+bool IsPoll(const std::string& call) {
+  return call == "cuEventQuery" || call == "cuStreamQuery" || call == "ncclCommGetAsyncError";
+}
+
 }  // namespace
 
 std::string QuotedForLog(const std::string& text) {
@@ -30,7 +35,7 @@ std::string QuotedForLog(const std::string& text) {
 
 // One write per line, so that the lines of several ranks in one file stay whole.
 void LogCall(const std::string& call, const std::string& fields) {
-  if (!IsLogging()) return;
+  if (!IsLogging() || IsPoll(call)) return;
   const std::string line =
       "{\"process\": " + std::to_string(getpid()) + ", \"thread\": " + std::to_string(syscall(SYS_gettid)) +
       ", \"rank\": " + std::to_string(GetSettings().rank) + ", \"call\": " + QuotedForLog(call) + fields + "}\n";

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
-#include <regex>
 #include <vector>
 
 #include "common/settings.h"
@@ -21,21 +21,45 @@ struct Order {
   int calls = 0;
 };
 
+[[noreturn]] void Refuse(const std::string& text) {
+  Die("CUDA_STANDIN_FAULTS: '" + text +
+      "' is not FUNCTION[@RANK][#N]=ACTION, where ACTION is an error code, hang, async, lose or delay:MS");
+}
+
+/// What stands between `mark` and the end, which is cut off; `otherwise` where the mark is missing.
+int CutNumber(std::string* text, char mark, int otherwise, const std::string& whole) {
+  const size_t at = text->find(mark);
+  if (at == std::string::npos) return otherwise;
+  const std::string digits = text->substr(at + 1);
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) Refuse(whole);
+  text->resize(at);
+  return std::stoi(digits);
+}
+
 Order Parse(const std::string& text) {
-  static const std::regex grammar(R"(\s*(\w+)(?:@(\d+))?(?:#(\d+))?=(?:(\d+)|(hang|async|lose)|delay:(\d+))\s*)");
-  std::smatch match;
-  if (!std::regex_match(text, match, grammar))
-    Die("CUDA_STANDIN_FAULTS: '" + text +
-        "' is not FUNCTION[@RANK][#N]=ACTION, where ACTION is an error code, hang, async, lose or delay:MS");
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) Refuse(text);
   Order order;
-  order.function = match[1];
-  if (match[2].matched) order.rank = std::stoi(match[2]);
-  if (match[3].matched) order.number = std::stoi(match[3]);
-  if (match[4].matched) order.fault = {Fault::Action::kFail, std::stoi(match[4])};
-  if (match[5] == "hang") order.fault.action = Fault::Action::kHang;
-  if (match[5] == "async") order.fault.action = Fault::Action::kAsyncError;
-  order.lose = match[5] == "lose";
-  if (match[6].matched) order.fault = {Fault::Action::kDelay, std::stoi(match[6])};
+  order.function = text.substr(0, equals);
+  order.number = CutNumber(&order.function, '#', 1, text);
+  order.rank = CutNumber(&order.function, '@', -1, text);
+
+  std::string action = text.substr(equals + 1);
+  const int delay = CutNumber(&action, ':', -1, text);
+  if (delay >= 0 && action == "delay") {
+    order.fault = {Fault::Action::kDelay, delay};
+  } else if (delay >= 0) {
+    Refuse(text);
+  } else if (action == "hang") {
+    order.fault.action = Fault::Action::kHang;
+  } else if (action == "async") {
+    order.fault.action = Fault::Action::kAsyncError;
+  } else if (action == "lose") {
+    order.lose = true;
+  } else {
+    action.insert(0, "=");
+    order.fault = {Fault::Action::kFail, CutNumber(&action, '=', 0, text)};
+  }
   return order;
 }
 

@@ -2,8 +2,8 @@
 
 #include <elf.h>
 
+#include <cstdlib>
 #include <cstring>
-#include <regex>
 
 #include "common/settings.h"
 
@@ -32,9 +32,9 @@ ModuleImage::ModuleImage(const void* image) {
   if (std::strncmp(bytes, "//", 2) != 0 && std::strncmp(bytes, ".version", 8) != 0) return;
   kind_ = Kind::kPtx;
   text_ = bytes;
-  std::smatch target;
-  if (std::regex_search(text_, target, std::regex(R"(\.target\s+sm_(\d+))")))
-    compute_capability_ = std::stoi(target[1]);
+  const std::string target = ".target sm_";
+  const size_t at = text_.find(target);
+  if (at != std::string::npos) compute_capability_ = std::atoi(text_.c_str() + at + target.size());
 }
 
 CUresult ModuleImage::LoadError() const {

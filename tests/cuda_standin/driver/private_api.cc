@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <regex>
 
 #include "common/call_log.h"
 #include "common/faults.h"
@@ -17,8 +16,9 @@ namespace {
 std::atomic<const StickyErrorState*> sticky{nullptr};
 
 bool TakesStream(const std::string& function) {
-  static const std::regex with_stream("cu(Launch|EventRecord|StreamWaitEvent|StreamAddCallback|Mem.*Async).*");
-  return std::regex_match(function, with_stream);
+  const auto starts = [&](const char* with) { return function.rfind(with, 0) == 0; };
+  return starts("cuLaunch") || starts("cuEventRecord") || starts("cuStreamWaitEvent") ||
+         starts("cuStreamAddCallback") || (starts("cuMem") && function.find("Async") != std::string::npos);
 }
 
 }  // namespace

@@ -137,6 +137,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const std::shared_ptr<Communicator> communicator = FindCommunicator(comm);
   if (communicator == nullptr) return Fail(ncclInvalidArgument, "ncclCommDestroy: not a communicator");
   if (communicator->state() == ncclInProgress) return communicator->EnsureReady();
+  // The thread in the background may hold the last reference but one, and can't wait for itself.
+  communicator->JoinBackground();
   communicator->Drain();
   RemoveCommunicator(comm);
   return ncclSuccess;
