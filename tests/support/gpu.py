@@ -1,8 +1,8 @@
-"""`pytest --gpu=standin|real|none`: the GPUs that tests find.
+"""`pytest --gpu=standin|real|none|auto`: the GPUs that tests find.
 
-`standin` gives them those of tests/cuda_standin, `real` the machine's, `none` hides all. The choice
-is made for the processes that tests start, by their environment: TensorFlow opens CUDA's libraries
-when it is imported.
+`standin` gives them those of tests/cuda_standin, `real` the machine's, `none` hides all, and `auto`
+is `real` where there are any, else `standin`. The choice is made for the processes that tests
+start, by their environment: TensorFlow opens CUDA's libraries when it is imported.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MODES = ("standin", "real", "none")
+MODES = ("standin", "real", "none", "auto")
 
-# What `--gpu` is when nobody gives it. To be `default_mode()` as soon as the ops have GPU kernels.
+# What `--gpu` is when nobody gives it. To be "auto" as soon as the ops have GPU kernels.
 DEFAULT = "none"
 
 # The most ranks that a test has, each with a GPU of its own.
@@ -43,12 +43,7 @@ _PLACED = (
 
 def mode() -> str:
     """Return the mode of this test run, also in the processes that it starts."""
-    return os.environ.get(_MODE, DEFAULT)
-
-
-def default_mode() -> str:
-    """Choose the stand-in where there is no GPU."""
-    return "real" if _count_real_gpus() > 0 else "standin"
+    return os.environ.get(_MODE, "none")
 
 
 def standin_directory() -> Path:
@@ -70,12 +65,15 @@ def add_option(parser: pytest.Parser) -> None:
         "--gpu",
         choices=MODES,
         default=DEFAULT,
-        help="the GPUs that tests find: those of the CUDA stand-in, the machine's, or none",
+        help="the GPUs that tests find: those of the CUDA stand-in, the machine's, none, or the "
+        "machine's where it has any and else the stand-in's",
     )
 
 
 def prepare_environment(chosen: str) -> None:
     """Set up what this pytest starts."""
+    if chosen == "auto":
+        chosen = "real" if _count_real_gpus() > 0 else "standin"
     os.environ[_MODE] = chosen
     if chosen == "standin":
         os.environ.update(standin_environment())
