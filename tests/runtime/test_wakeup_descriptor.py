@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -130,15 +131,24 @@ def test_a_blocked_main_thread_is_interrupted_until_it_returns(interrupts, monke
             os.write(writer, b"x")
 
     monkeypatch.setattr(_core, "interrupt", interrupt)
-    # Some other thread takes the signal, so that it does not end the call below.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
+    # Another thread takes the signal, so that it does not end the call below.
+    main_thread = Path(f"/proc/self/task/{threading.get_native_id()}/wchan")
+
+    def signal_when_blocked():
+        while "pipe_read" not in main_thread.read_text():
+            os.sched_yield()
         os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=signal_when_blocked)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    sender.start()
+    try:
         with pytest.raises(KeyboardInterrupt):
             # Like an op, this C function knows nothing of Python's handlers.
             ctypes.CDLL(None).read(reader, ctypes.create_string_buffer(1), 1)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        sender.join()
         os.close(reader)
         os.close(writer)
     assert interrupts == ["tf_collectives-interrupts"] * 3
