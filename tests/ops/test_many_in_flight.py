@@ -52,3 +52,20 @@ def test_a_thousand_in_another_order_on_each_rank_with_one_thread():
 
 def test_a_thousand_of_all_kinds_in_another_order_on_each_rank_with_one_thread():
     run(shuffled_graph, 2, ["allreduce", "allgather", "broadcast"], timeout=120)
+
+
+def large_messages() -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    hvd.init()
+    tensors = [tf.constant([float(number), 1.0]) for number in range(100)] * 150
+    results = hvd.grouped_allreduce(tensors, op=hvd.Sum)
+    assert len(results) == len(tensors)
+    np.testing.assert_array_equal(results[-1], [99 * hvd.size(), hvd.size()])
+    assert hvd.allreduce(1.0, op=hvd.Sum, name="long/" * 100_000) == hvd.size()
+
+
+def test_what_ranks_tell_each_other_may_be_long():
+    # Longer than the memory that they tell it through.
+    run(large_messages, 2)
