@@ -31,7 +31,7 @@ std::chrono::microseconds SpinFor(const Environment& environment) {
 }
 
 /// The meeting of a job of one.
-Status MeetAlone(const Environment&, Meeting* meeting) {
+Status MeetAlone(Meeting* meeting) {
   meeting->layout = {1, 1, 0, 4096};
   FileDescriptor descriptor;
   TFC_RETURN_IF_ERROR(Segment::Create(meeting->layout.TotalBytes(), &meeting->segment, &descriptor));
@@ -44,8 +44,7 @@ Status MeetAlone(const Environment&, Meeting* meeting) {
 Status Session::Create(const Environment& environment, int generation, std::shared_ptr<SharedState> state,
                        std::unique_ptr<Session>* session) {
   Meeting meeting;
-  TFC_RETURN_IF_ERROR(environment.topology.size == 1 ? MeetAlone(environment, &meeting)
-                                                     : Meet(environment, generation, &meeting));
+  TFC_RETURN_IF_ERROR(environment.topology.size == 1 ? MeetAlone(&meeting) : Meet(environment, generation, &meeting));
   session->reset(new Session(environment, std::move(meeting), std::move(state)));
   return Status::Ok();
 }
